@@ -25,6 +25,7 @@ use object_store::client::{
 use storage::FileName;
 use tokio::task::futures::TaskLocalFuture;
 
+use crate::clock::StoreClock;
 use crate::hedge::Hedge;
 use crate::meter::{Account, Meter, RequestKind};
 
@@ -43,16 +44,18 @@ fn this_file() -> FileName {
     FILE.try_with(FileName::clone).unwrap_or_else(|_| FileName::root())
 }
 
-/// Makes HTTP clients that count requests and hedge reads.
+/// Makes HTTP clients that count requests, hedge reads, and note the time at the store.
 #[derive(Clone)]
 pub(crate) struct Connector {
     hedge: Arc<Hedge>,
     meter: Arc<Meter>,
+    clock: Arc<StoreClock>,
+    world: World,
 }
 
 impl Connector {
-    pub(crate) fn new(hedge: Hedge, meter: Arc<Meter>) -> Connector {
-        Connector { hedge: Arc::new(hedge), meter }
+    pub(crate) fn new(hedge: Hedge, meter: Arc<Meter>, clock: Arc<StoreClock>) -> Connector {
+        Connector { hedge: Arc::new(hedge), meter, clock, world: World::real() }
     }
 }
 
@@ -85,7 +88,7 @@ impl Service {
         let Some(delay) = is_read.then(|| hedge.begin()).flatten() else {
             return self.client.execute(request).await;
         };
-        let world = World::real();
+        let world = &self.connector.world;
         let (again, began) = (request.clone(), world.moment());
         let mut first = pin!(self.client.execute(request));
         let reply = loop {
@@ -117,7 +120,11 @@ impl HttpService for Service {
         Box::pin(async move {
             let account = self.connector.meter.account(&this_file());
             account.requested(kind_of(&request), request.body().content_length());
+            let sent = self.connector.world.now();
             let (parts, body) = self.send(request, &account).await?.into_parts();
+            if let Some(date) = parts.headers.get("date").and_then(|date| date.to_str().ok()) {
+                self.connector.clock.note(date, sent, self.connector.world.now());
+            }
             Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(CountedBody { body, account })))
         })
     }

@@ -18,6 +18,7 @@
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
+mod clock;
 mod connector;
 mod hedge;
 mod meter;
@@ -53,6 +54,7 @@ use tokio::sync::Semaphore;
 pub use hedge::Hedging;
 pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 
+use clock::StoreClock;
 use connector::{Connector, for_file};
 use hedge::Hedge;
 use meter::Meter;
@@ -145,6 +147,8 @@ struct Shared {
     meter: Arc<Meter>,
     reads: Semaphore,
     runtime: Runtime,
+    /// What is known of the store's clock.
+    clock: Arc<StoreClock>,
     /// The clock of all deadlines.
     world: World,
     /// The last bytes of files that this process has just finished. The process that writes a file usually opens it
@@ -217,7 +221,8 @@ impl Bucket {
         };
         let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
         let meter = Arc::new(Meter::new(options.account_of, options.prices));
-        let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter));
+        let clock = Arc::<StoreClock>::default();
+        let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter), Arc::clone(&clock));
         let build = |builder: AmazonS3Builder| builder.build().map_err(|error| failed(error.to_string()));
         // Credentials may come from another service. A client of its own asks it, so that only the store's requests are
         // counted.
@@ -238,7 +243,8 @@ impl Bucket {
         let reads = Semaphore::new(options.reads_max);
         let finished = Mutex::default();
         let world = World::real();
-        let shared = Shared { store, once, options, profile_keys, meter, reads, runtime, world, finished };
+        let shared =
+            Shared { store, once, options, profile_keys, meter, reads, runtime, clock, world, finished };
         let shared = Arc::new(shared);
         Ok(Bucket { shared, deadline: None })
     }

@@ -1,4 +1,5 @@
-//! Checks that a store keeps the promises on which the safety of data depends. The check uses objects of its own.
+//! Checks that a store keeps the promises on which the safety of data depends, and that its clock and this machine's
+//! agree. The check uses objects of its own.
 
 use bytes::Bytes;
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
@@ -7,10 +8,14 @@ use crate::Bucket;
 use crate::swap::Repeat;
 
 impl Bucket {
-    /// Checks conditional puts, ranges and listings. Fails when the store cannot be reached or breaks a promise, and at
-    /// once when it refuses a request for good, because the bucket or the key is wrong. If a store ignores a condition, two servers could both believe that they have committed. If a listing misses what was
-    /// just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests, and
-    /// leaves no objects unless a deletion fails.
+    /// Checks conditional puts, ranges and listings, and compares the clocks. Fails when the store cannot be reached or
+    /// breaks a promise, and at once when it refuses a request for good, because the bucket or the key is wrong. Fails,
+    /// too, if this machine's clock differs so much from the store's that the store refuses requests; logs a warning if
+    /// the difference is smaller, but large.
+    ///
+    /// If a store ignores a condition, two servers could both believe that they have committed. If a listing misses what
+    /// was just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests,
+    /// and leaves no objects unless a deletion fails.
     pub fn probe(&self) -> Result<()> {
         let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
         let name = folder.join("object");
@@ -21,6 +26,10 @@ impl Bucket {
             Ok(()) => self.delete(&name),
             Err(_) => self.ending_at(give_up).delete(&name),
         };
+        // A wrong clock may be the cause of the other errors.
+        self.shared.clock.check().map_err(|why| {
+            Error::new(Kind::Failed, Outcome::DidNotHappen, &folder, "probe the store with").because(why)
+        })?;
         outcome.and(removed)?;
         self.try_listing(&folder, &[])
     }
