@@ -150,10 +150,13 @@ async fn add(shared: &Shared, table: &Table, counter: usize, amount: u64) {
     shared.measured(start, "an increment", &row);
     match outcome {
         Ok(_) => {
-            shared.expected.acknowledge_addition(operation, counter, amount);
+            shared.expected.acknowledge_addition(operation, counter);
             shared.tally.count("added");
         }
-        Err(error) => shared.failed(start, "an increment", &error),
+        Err(error) => {
+            shared.expected.failed_addition(operation, counter);
+            shared.failed(start, "an increment", &error);
+        }
     }
 }
 
@@ -183,11 +186,17 @@ async fn add_by_check(shared: &Shared, table: &Table, counter: usize) {
                 );
                 return shared.expected.complain(complaint);
             }
-            Err(error) => return shared.failed(start, "a read", &error),
+            Err(error) => {
+                shared.expected.failed_addition(operation, counter);
+                return shared.failed(start, "a read", &error);
+            }
         },
-        Err(error) => return shared.failed(start, "a check and put", &error),
+        Err(error) => {
+            shared.expected.failed_addition(operation, counter);
+            return shared.failed(start, "a check and put", &error);
+        }
     }
-    shared.expected.acknowledge_addition(operation, counter, 1);
+    shared.expected.acknowledge_addition(operation, counter);
     shared.tally.count("added-by-check");
 }
 

@@ -6,7 +6,8 @@
 //! back, more was never written. A later read must not show an older version, so a read raises the acknowledged
 //! version.
 //!
-//! Counters have the same two bounds, as sums.
+//! Counters have the same two bounds, as sums. The minimum of a counter is a value that a read showed, plus the
+//! acknowledged additions that began after that read had ended ([`Minimum`]).
 //!
 //! A state is written to the file before its write is sent. So the clients can be killed, too, and the next ones go on
 //! with the same file. The file does not survive a loss of power of the machine that runs the test.
@@ -17,7 +18,7 @@
 //! acknowledged | sent                                                    for each counter
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -51,6 +52,80 @@ pub(crate) enum Item {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartedOperation {
     era: u64,
+    /// The number of the addition; 0 for other operations.
+    addition: u64,
+}
+
+/// A lower bound of a counter's value.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    value: u64,
+    /// The number of the first addition that began after the read that showed this value. Only such additions may be
+    /// added to the value, because the read may have shown the earlier ones.
+    from: u64,
+}
+
+/// The minimum value of a counter: the greatest of several bounds.
+///
+/// Each read begins a new bound, so that additions whose answers were ignored or failed, and which happened all the
+/// same, count as soon as a read shows them. Otherwise the minimum would stay less than the value by their sum, and as
+/// many acknowledged additions could be lost unnoticed. An old bound is kept while it may become the greatest one again:
+/// while additions are under way that began before the read.
+#[derive(Debug)]
+struct Minimum {
+    /// Sorted by `from`.
+    bounds: Vec<Bound>,
+    /// The amounts of the additions under way, by their numbers.
+    under_way: BTreeMap<u64, u64>,
+}
+
+impl Minimum {
+    fn new(value: u64) -> Minimum {
+        Minimum { bounds: vec![Bound { value, from: 0 }], under_way: BTreeMap::new() }
+    }
+
+    fn value(&self) -> u64 {
+        self.bounds.iter().map(|bound| bound.value).max().unwrap_or(0)
+    }
+
+    fn begin(&mut self, addition: u64, amount: u64) {
+        self.under_way.insert(addition, amount);
+    }
+
+    /// Records that an addition has ended.
+    fn end(&mut self, addition: u64, is_acknowledged: bool) {
+        let Some(amount) = self.under_way.remove(&addition) else { return };
+        if is_acknowledged {
+            for bound in self.bounds.iter_mut().filter(|bound| bound.from <= addition) {
+                bound.value += amount;
+            }
+        }
+        self.drop_useless();
+    }
+
+    /// Records that a read has shown this value. `next` is the number of the next addition.
+    fn read(&mut self, value: u64, next: u64) {
+        self.bounds.push(Bound { value, from: next });
+        self.drop_useless();
+    }
+
+    /// Drops each bound that cannot become greater than another one.
+    fn drop_useless(&mut self) {
+        let (all, under_way) = (self.bounds.clone(), &self.under_way);
+        let mut kept: Vec<Bound> = Vec::new();
+        for (index, bound) in all.iter().enumerate() {
+            // An older bound counts at least the additions that this one counts.
+            let is_below_older = kept.iter().any(|older| older.value >= bound.value);
+            let is_below_newer = all[index + 1..].iter().any(|newer| {
+                let more: u64 = under_way.range(bound.from..newer.from).map(|(_, amount)| amount).sum();
+                bound.value + more <= newer.value
+            });
+            if !is_below_older && !is_below_newer {
+                kept.push(*bound);
+            }
+        }
+        self.bounds = kept;
+    }
 }
 
 struct Event {
@@ -65,9 +140,10 @@ struct Inner {
     file: std::fs::File,
     keys: Vec<State>,
     counters: Vec<State>,
-    /// The sum of the acknowledged additions to each counter. Sums that reads showed are not in it: a read may show an
-    /// addition before the addition is acknowledged, and it must not count twice.
-    added: Vec<u64>,
+    /// The minimum of each counter.
+    minima: Vec<Minimum>,
+    /// Number of additions that were begun, those to all counters together.
+    additions: u64,
     /// The number of the era, incremented when the disk is about to break, and when it is whole again.
     era: u64,
     /// Whether answers are ignored, because the disk is about to break.
@@ -174,7 +250,8 @@ impl Expected {
             file,
             keys: states,
             // Additions of an earlier process are never answered to this one.
-            added: counters.iter().map(|counter| counter.acknowledged).collect(),
+            minima: counters.iter().map(|counter| Minimum::new(counter.acknowledged)).collect(),
+            additions: 0,
             counters,
             era: 0,
             breaking: false,
@@ -196,22 +273,29 @@ impl Expected {
 
     /// Begins a write of a key. Returns the version to send.
     pub(crate) fn begin_write(&self, key: usize) -> (StartedOperation, u64) {
-        self.begin(Item::Key(key), 1, "sent")
+        let mut inner = self.inner.lock();
+        let version = self.send(&mut inner, Item::Key(key), 1, "sent");
+        (inner.begin(), version)
     }
 
     /// Begins an addition to a counter.
     pub(crate) fn begin_addition(&self, counter: usize, amount: u64) -> StartedOperation {
-        self.begin(Item::Counter(counter), amount, "sent up to").0
+        let mut inner = self.inner.lock();
+        self.send(&mut inner, Item::Counter(counter), amount, "sent up to");
+        inner.additions += 1;
+        let addition = inner.additions;
+        inner.minima[counter].begin(addition, amount);
+        StartedOperation { addition, ..inner.begin() }
     }
 
-    fn begin(&self, item: Item, amount: u64, what: &'static str) -> (StartedOperation, u64) {
-        let mut inner = self.inner.lock();
+    /// Records that more was sent of an item. Returns all that was sent of it.
+    fn send(&self, inner: &mut Inner, item: Item, amount: u64, what: &'static str) -> u64 {
         let state = inner.state(item);
         state.sent += amount;
         let sent = state.sent;
         inner.store(item);
-        self.note(&mut inner, item, what, sent);
-        (StartedOperation { era: inner.era }, sent)
+        self.note(inner, item, what, sent);
+        sent
     }
 
     /// Records that a version was acknowledged.
@@ -220,15 +304,18 @@ impl Expected {
     }
 
     /// Records that an addition was acknowledged.
-    pub(crate) fn acknowledge_addition(&self, operation: StartedOperation, counter: usize, amount: u64) {
+    pub(crate) fn acknowledge_addition(&self, operation: StartedOperation, counter: usize) {
         let mut inner = self.inner.lock();
-        if inner.breaking || inner.era != operation.era {
-            return;
-        }
-        inner.added[counter] += amount;
-        let added = inner.added[counter];
+        let counts = !inner.breaking && inner.era == operation.era;
+        inner.minima[counter].end(operation.addition, counts);
+        let minimum = inner.minima[counter].value();
         drop(inner);
-        self.raise(operation, Item::Counter(counter), added, "acknowledged up to");
+        self.raise(operation, Item::Counter(counter), minimum, "acknowledged up to");
+    }
+
+    /// Records that an addition was answered by an error: it may have happened.
+    pub(crate) fn failed_addition(&self, operation: StartedOperation, counter: usize) {
+        self.inner.lock().minima[counter].end(operation.addition, false);
     }
 
     fn raise(&self, operation: StartedOperation, item: Item, value: u64, what: &'static str) {
@@ -253,13 +340,13 @@ impl Expected {
     /// Begins a read. Returns the minimum version that it must show.
     pub(crate) fn begin_read(&self, key: usize) -> (StartedOperation, u64) {
         let inner = self.inner.lock();
-        (StartedOperation { era: inner.era }, inner.keys[key].acknowledged)
+        (inner.begin(), inner.keys[key].acknowledged)
     }
 
     /// Begins a scan. Returns the minimum version that it must show of each key.
     pub(crate) fn begin_scan(&self) -> (StartedOperation, Vec<u64>) {
         let inner = self.inner.lock();
-        (StartedOperation { era: inner.era }, inner.keys.iter().map(|state| state.acknowledged).collect())
+        (inner.begin(), inner.keys.iter().map(|state| state.acknowledged).collect())
     }
 
     /// Returns the greatest version of each key that was sent, and each counter's sum of all additions that were sent.
@@ -280,7 +367,7 @@ impl Expected {
     /// Begins a read of a counter.
     pub(crate) fn begin_sum(&self, counter: usize) -> (StartedOperation, u64) {
         let inner = self.inner.lock();
-        (StartedOperation { era: inner.era }, inner.counters[counter].acknowledged)
+        (inner.begin(), inner.counters[counter].acknowledged)
     }
 
     /// Judges the version that a read showed, and complains if it is wrong. `seen` is an error if the row itself is
@@ -304,7 +391,15 @@ impl Expected {
     pub(crate) fn saw_sum(&self, operation: StartedOperation, counter: usize, least: u64, seen: u64) {
         let sent = self.inner.lock().counters[counter].sent;
         match judge_sum(least, sent, seen) {
-            Ok(value) => self.raise(operation, Item::Counter(counter), value, "read"),
+            Ok(value) => {
+                let mut inner = self.inner.lock();
+                if !inner.breaking && inner.era == operation.era {
+                    let next = inner.additions + 1;
+                    inner.minima[counter].read(value, next);
+                }
+                drop(inner);
+                self.raise(operation, Item::Counter(counter), value, "read");
+            }
             Err(why) => self.complain_about(Item::Counter(counter), &format!("counter {counter}: {why}")),
         }
     }
@@ -356,6 +451,10 @@ impl Expected {
 }
 
 impl Inner {
+    fn begin(&self) -> StartedOperation {
+        StartedOperation { era: self.era, addition: 0 }
+    }
+
     fn state(&mut self, item: Item) -> &mut State {
         match item {
             Item::Key(key) => &mut self.keys[key],

@@ -82,12 +82,89 @@ fn an_addition_that_is_read_before_its_answer_counts_once() {
     let (begun, least) = expected.begin_sum(0);
     expected.saw_sum(begun, 0, least, 4);
     assert_eq!(expected.begin_sum(0).1, 4);
-    expected.acknowledge_addition(first, 0, 4);
+    expected.acknowledge_addition(first, 0);
     assert_eq!(expected.begin_sum(0).1, 4);
     let second = expected.begin_addition(0, 3);
-    expected.acknowledge_addition(second, 0, 3);
+    expected.acknowledge_addition(second, 0);
     assert_eq!(expected.begin_sum(0).1, 7);
     std::fs::remove_file(path).unwrap();
+}
+
+/// Reads the counter 0, and judges the value.
+fn read_sum(expected: &Expected, seen: u64) {
+    let (begun, least) = expected.begin_sum(0);
+    expected.saw_sum(begun, 0, least, seen);
+}
+
+#[test]
+fn an_acknowledged_addition_that_never_happened_is_found() {
+    let path = file("never");
+    let expected = Expected::open(&path, 1, 0, 1).unwrap();
+    // The answers to these two additions are ignored and failed, and both happened.
+    let ignored = expected.begin_addition(0, 4);
+    expected.set_breaking(true);
+    expected.set_breaking(false);
+    expected.acknowledge_addition(ignored, 0);
+    let failed = expected.begin_addition(0, 5);
+    expected.failed_addition(failed, 0);
+    read_sum(&expected, 9);
+    let never_happened = expected.begin_addition(0, 3);
+    expected.acknowledge_addition(never_happened, 0);
+    assert_eq!(expected.complaint(), None);
+    read_sum(&expected, 9);
+    assert!(expected.complaint().unwrap().contains("an addition is lost"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn an_addition_under_way_during_a_read_counts_when_it_is_acknowledged() {
+    let path = file("under-way");
+    let expected = Expected::open(&path, 1, 0, 1).unwrap();
+    let slow = expected.begin_addition(0, 9);
+    let fast = expected.begin_addition(0, 1);
+    expected.acknowledge_addition(fast, 0);
+    // The read does not show the slow addition. Another begins afterwards.
+    read_sum(&expected, 1);
+    let later = expected.begin_addition(0, 2);
+    expected.acknowledge_addition(later, 0);
+    assert_eq!(expected.begin_sum(0).1, 3);
+    expected.acknowledge_addition(slow, 0);
+    assert_eq!(expected.begin_sum(0).1, 12);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_minimum_of_a_counter_is_never_too_great_and_forgets_useless_bounds() {
+    let world = env::World::simulated(5, env::WallTime(0));
+    let below = |limit: usize| (world.random() % limit as u64) as usize;
+    let mut minimum = Minimum::new(0);
+    let (mut value, mut next) = (0, 1);
+    // The additions under way: number, amount, and whether each has happened.
+    let mut under_way: Vec<(u64, u64, bool)> = Vec::new();
+    for _ in 0..20_000 {
+        match below(4) {
+            0 if under_way.len() < 5 => {
+                let amount = 1 + below(9) as u64;
+                minimum.begin(next, amount);
+                under_way.push((next, amount, false));
+                next += 1;
+            }
+            1 if !under_way.is_empty() => {
+                let at = below(under_way.len());
+                let (_, amount, has_happened) = &mut under_way[at];
+                value += if *has_happened { 0 } else { *amount };
+                *has_happened = true;
+            }
+            2 if under_way.iter().any(|one| one.2) => {
+                let at = under_way.iter().position(|one| one.2).unwrap();
+                minimum.end(under_way.swap_remove(at).0, below(10) > 0);
+            }
+            _ => minimum.read(value, next),
+        }
+        assert!(minimum.value() <= value);
+        assert!(minimum.bounds.len() <= under_way.len() + 1);
+    }
+    assert!(value > 10_000);
 }
 
 #[test]
@@ -117,7 +194,7 @@ fn the_file_outlives_its_process() {
         expected.acknowledge(begun, 3, version);
         expected.begin_write(3);
         let begun = expected.begin_addition(1, 7);
-        expected.acknowledge_addition(begun, 1, 7);
+        expected.acknowledge_addition(begun, 1);
     }
     let expected = Expected::open(&path, 1, 4, 2).unwrap();
     assert_eq!(expected.begin_read(3).1, 1);
