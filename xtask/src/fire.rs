@@ -486,7 +486,8 @@ impl Run {
         self.clients.ask("breaking")?;
         cutter.cut()?;
         mount.is_down()?;
-        // For this time the server runs on a disk that has failed. It must not acknowledge anything.
+        // For this time the server runs on a disk that has failed. It must not acknowledge a write that begins now.
+        self.clients.ask("down")?;
         std::thread::sleep(Duration::from_millis(self.random.below(3) * self.random.below(150)));
         server.kill()?;
         self.clients.ask("whole")?;

@@ -32,6 +32,9 @@ const STATE_BYTES: u64 = 16;
 /// Maximum number of recent events that are kept to explain a complaint.
 const EVENTS_MAX: usize = 200_000;
 
+/// The complaint about an operation that cannot have happened.
+const IMPOSSIBLE: &str = "a write that began after the disk had lost its power was acknowledged";
+
 /// Bounds of a key's version, or of a counter's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
@@ -148,6 +151,8 @@ struct Inner {
     era: u64,
     /// Whether answers are ignored, because the disk is about to break.
     breaking: bool,
+    /// Whether every write to the disk fails, so that nothing which begins now may be acknowledged.
+    down: bool,
     events: VecDeque<Event>,
     complaints: Vec<String>,
 }
@@ -255,6 +260,7 @@ impl Expected {
             counters,
             era: 0,
             breaking: false,
+            down: false,
             events: VecDeque::new(),
             complaints: Vec::new(),
         };
@@ -300,16 +306,23 @@ impl Expected {
 
     /// Records that a version was acknowledged.
     pub(crate) fn acknowledge(&self, operation: StartedOperation, key: usize, version: u64) {
+        if self.inner.lock().is_impossible(operation) {
+            self.complain_about(Item::Key(key), &format!("key {key}: {IMPOSSIBLE}"));
+        }
         self.raise(operation, Item::Key(key), version, "acknowledged");
     }
 
     /// Records that an addition was acknowledged.
     pub(crate) fn acknowledge_addition(&self, operation: StartedOperation, counter: usize) {
         let mut inner = self.inner.lock();
+        let is_impossible = inner.is_impossible(operation);
         let counts = !inner.breaking && inner.era == operation.era;
         inner.minima[counter].end(operation.addition, counts);
         let minimum = inner.minima[counter].value();
         drop(inner);
+        if is_impossible {
+            self.complain_about(Item::Counter(counter), &format!("counter {counter}: {IMPOSSIBLE}"));
+        }
         self.raise(operation, Item::Counter(counter), minimum, "acknowledged up to");
     }
 
@@ -411,6 +424,15 @@ impl Expected {
     pub(crate) fn set_breaking(&self, breaking: bool) {
         let mut inner = self.inner.lock();
         inner.breaking = breaking;
+        inner.down = false;
+        inner.era += 1;
+    }
+
+    /// Records that every write to the disk fails from now on, until the next [`set_breaking`](Expected::set_breaking).
+    /// A write that begins from now on and is acknowledged before then is a complaint.
+    pub(crate) fn set_down(&self) {
+        let mut inner = self.inner.lock();
+        inner.down = true;
         inner.era += 1;
     }
 
@@ -453,6 +475,12 @@ impl Expected {
 impl Inner {
     fn begin(&self) -> StartedOperation {
         StartedOperation { era: self.era, addition: 0 }
+    }
+
+    /// Returns whether nobody can have done this operation, which began when the disk was down and is acknowledged
+    /// while it still is.
+    fn is_impossible(&self, operation: StartedOperation) -> bool {
+        self.down && self.era == operation.era
     }
 
     fn state(&mut self, item: Item) -> &mut State {

@@ -10,6 +10,7 @@
 //! close | open        closed | opened   writers begin nothing | work again
 //! verify              good ROWS    every key and counter was read and is as it must be
 //! breaking            breaking     the disk is about to lose power: answers are ignored from now on
+//! down                down         every write to the disk fails: none that begins now may be acknowledged
 //! whole               whole        the server was killed and the disk works again: answers count again
 //! may-fail | calm     noted        operations may fail from now on | must succeed again
 //! disturbed | settled  noted       administrators may fail and no time counts | they must succeed again
@@ -92,6 +93,10 @@ fn main() -> Result<(), Failure> {
             }
             "breaking" | "whole" => {
                 shared.expected.set_breaking(line == "breaking");
+                line.clone()
+            }
+            "down" => {
+                shared.expected.set_down();
                 line.clone()
             }
             "may-fail" | "calm" => {

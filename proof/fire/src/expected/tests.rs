@@ -186,6 +186,38 @@ fn an_answer_over_a_breaking_disk_does_not_count() {
 }
 
 #[test]
+fn an_acknowledgment_of_a_write_that_began_on_a_dead_disk_is_found() {
+    for is_addition in [false, true] {
+        let path = file("down");
+        let expected = Expected::open(&path, 1, 1, 1).unwrap();
+        let begin = || match is_addition {
+            true => (expected.begin_addition(0, 1), 0),
+            false => expected.begin_write(0),
+        };
+        let acknowledge = |(operation, version)| match is_addition {
+            true => expected.acknowledge_addition(operation, 0),
+            false => expected.acknowledge(operation, 0, version),
+        };
+        let before = begin();
+        expected.set_breaking(true);
+        let breaking = begin();
+        expected.set_down();
+        let (down, repeated) = (begin(), begin());
+        acknowledge(before);
+        acknowledge(breaking);
+        assert_eq!(expected.complaint(), None, "a sync that began before may report success");
+        acknowledge(down);
+        assert!(expected.complaint().unwrap().contains("after the disk had lost its power"));
+        expected.inner.lock().complaints.clear();
+        expected.set_breaking(false);
+        acknowledge(repeated);
+        acknowledge(begin());
+        assert_eq!(expected.complaint(), None, "the server runs again");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
 fn the_file_outlives_its_process() {
     let path = file("outlives");
     {
