@@ -439,6 +439,7 @@ impl Run {
     fn fail_disk(&mut self, of: DiskCall, time: Duration) -> Outcome {
         self.clients.ask("may-fail")?;
         let mut server = self.server()?;
+        let log_bytes = checks::size_of(&self.log)?;
         let calls = FailingCalls::begin(&server, of, &self.image.folder.join("strace"))?;
         std::thread::sleep(time);
         self.failed_calls += calls.end()?;
@@ -446,6 +447,7 @@ impl Run {
         match ended {
             Some(status) if status.code() == Some(1) => {
                 self.count("ends of the server at disk errors");
+                checks::names_a_file(&self.log, log_bytes)?;
                 self.recover()?;
             }
             Some(status) => return Err(format!("the server ended with {status}, not with status 1")),

@@ -37,6 +37,33 @@ pub(crate) fn fsck(binary: &Path, data: &Path, options: &[String]) -> Result<Str
     Err(format!("bellows fsck ended with {}: {words}{errors}", output.status))
 }
 
+/// Returns the size of a file in bytes.
+pub(crate) fn size_of(file: &Path) -> Result<u64, String> {
+    std::fs::metadata(file).map(|is| is.len()).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Fails unless the message with which the server ended names a file that it could not read or write. The message is in
+/// the part of the log that begins at the byte `from`.
+pub(crate) fn names_a_file(log: &Path, from: u64) -> Outcome {
+    let bytes = std::fs::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let words = String::from_utf8_lossy(bytes.get(from as usize..).unwrap_or_default()).into_owned();
+    let message = words.lines().rfind(|line| line.starts_with("bellows: "));
+    let message =
+        message.ok_or_else(|| format!("the server ended without a message, see {}", log.display()))?;
+    match file_of(message) {
+        Some(_) => Ok(()),
+        None => Err(format!("the message with which the server ended names no file: {message}")),
+    }
+}
+
+/// Returns the file of a message such as `bellows: /data: cannot sync wal/5.wal: Input/output error`.
+fn file_of(message: &str) -> Option<&str> {
+    message.split("cannot ").skip(1).find_map(|words| {
+        let (what, _why) = words.split_once(": ")?;
+        what.split(' ').next_back().filter(|name| name.contains(['/', '.']))
+    })
+}
+
 /// Counts of kills, by what they interrupted.
 #[derive(Debug, Default)]
 pub(crate) struct Kills {
@@ -119,6 +146,26 @@ mod tests {
         let failed = "{\"ended\":17,\"failed_regions\":[\"t\"],\"inconsistencies\":[]}";
         assert!(is_clean(failed).is_err(), "rows are out of reach");
         assert!(is_clean("{\"ended\":null,\"inconsistencies\":null}").is_err(), "no check was made");
+    }
+
+    #[test]
+    fn the_message_of_an_end_must_name_a_file() {
+        let log = std::env::temp_dir().join(format!("fire-message-{}", std::process::id()));
+        let named = "bellows: /data: cannot sync wal/5.wal: Input/output error (os error 5)\n";
+        let old = format!("INFO ready\n{named}");
+        let check = |new: &str| {
+            std::fs::write(&log, format!("{old}{new}")).unwrap();
+            names_a_file(&log, old.len() as u64)
+        };
+        assert_eq!(check(&format!("INFO ready\n{named}")), Ok(()));
+        let region =
+            "bellows: /data: region t,,1.ab: cannot write t/ab/f/c0: Input/output error (os error 5)\n";
+        assert_eq!(check(region), Ok(()));
+        let why = check("bellows: /data: Input/output error (os error 5)\n").unwrap_err();
+        assert!(why.contains("names no file"), "{why}");
+        let why = check("INFO ready\n").unwrap_err();
+        assert!(why.contains("without a message"), "the message of an earlier end does not count: {why}");
+        std::fs::remove_file(log).unwrap();
     }
 
     #[test]
