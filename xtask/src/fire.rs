@@ -51,6 +51,11 @@ const END_MAX: Duration = Duration::from_secs(1);
 /// of replaced files stays small.
 pub(crate) const MORE_OPTIONS: &[&str] =
     &["-D", "hbase.catalogjanitor.interval=2000", "-D", "hbase.master.cleaner.interval=20000"];
+/// A run of at least this time fails if it had no split or no merge.
+const COVERAGE_MIN: Duration = Duration::from_secs(10 * 60);
+/// A run whose plan has at least this number of times in which reads fail must have a failed read. One such time may have
+/// none, because the cache may have all blocks that are read.
+const READ_ERRORS_MIN: usize = 3;
 /// Maximum time until strace has detached from the server's threads.
 const LET_GO_MAX: Duration = Duration::from_secs(1);
 
@@ -242,7 +247,7 @@ struct Run {
     recoveries: Vec<Duration>,
     faults: BTreeMap<&'static str, u64>,
     /// Number of the server's system calls that failed by [`Fault::DiskErrors`].
-    failed_calls: u64,
+    failed_calls: BTreeMap<DiskCall, u64>,
     verified: u64,
     kills: Kills,
     /// Number of checks that the server made of itself.
@@ -272,7 +277,7 @@ impl Run {
             began: Instant::now(),
             recoveries: Vec::new(),
             faults: BTreeMap::new(),
-            failed_calls: 0,
+            failed_calls: BTreeMap::new(),
             verified: 0,
             kills: Kills::default(),
             checks: 0,
@@ -297,6 +302,8 @@ impl Run {
     fn follow(&mut self, steps: Vec<Step>, end: Duration) -> Outcome {
         self.began = Instant::now();
         let all = steps.len();
+        let is_read_error = |step: &&Step| matches!(step.fault, Fault::DiskErrors { of: DiskCall::Read, .. });
+        let read_errors = steps.iter().filter(is_read_error).count();
         for (number, Step { at, fault }) in steps.into_iter().enumerate() {
             std::thread::sleep(at.saturating_sub(self.began.elapsed()));
             let when = self.began.elapsed().as_secs_f64();
@@ -309,6 +316,14 @@ impl Run {
         std::thread::sleep(end.saturating_sub(self.began.elapsed()));
         self.verify()?;
         self.clients.ask("end")?;
+        if end >= COVERAGE_MIN {
+            checks::has_splits_and_merges(&self.clients.ask("counts")?)?;
+        }
+        if read_errors >= READ_ERRORS_MIN
+            && self.failed_calls.get(&DiskCall::Read).is_none_or(|count| *count == 0)
+        {
+            return Err("the run proves too little: no read of the server failed".to_owned());
+        }
         self.self_check()?;
         self.server()?.stop()?;
         checks::fsck(&self.binary, &self.data(), &[])?;
@@ -442,7 +457,7 @@ impl Run {
         let log_bytes = checks::size_of(&self.log)?;
         let calls = FailingCalls::begin(&server, of, &self.image.folder.join("strace"))?;
         std::thread::sleep(time);
-        self.failed_calls += calls.end()?;
+        *self.failed_calls.entry(of).or_default() += calls.end()?;
         let ended = wait_for(END_MAX, || server.end())?;
         match ended {
             Some(status) if status.code() == Some(1) => {
@@ -528,8 +543,10 @@ impl Run {
     fn report(&mut self, counts: &str) {
         let faults: Vec<String> = self.faults.iter().map(|(what, count)| format!("{what} {count}")).collect();
         say!("{:.1} minutes; {}", self.began.elapsed().as_secs_f64() / 60.0, faults.join(", "));
-        if self.failed_calls > 0 {
-            say!("{} calls failed with disk errors", self.failed_calls);
+        if !self.failed_calls.is_empty() {
+            let calls: Vec<String> =
+                self.failed_calls.iter().map(|(of, count)| format!("{of:?} {count}")).collect();
+            say!("calls that failed with disk errors: {}", calls.join(", "));
         }
         say!("operations: {}", counts.replace(',', ", ").replace('=', " "));
         say!("{}", distribution(&mut self.recoveries));

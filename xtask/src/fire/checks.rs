@@ -64,6 +64,20 @@ fn file_of(message: &str) -> Option<&str> {
     })
 }
 
+/// Fails if the counts of the clients, `KIND=COUNT,…`, have no split or no merge.
+pub(crate) fn has_splits_and_merges(counts: &str) -> Outcome {
+    let count = |kind: &str| {
+        let counts = counts.split(',').filter_map(|part| part.split_once('='));
+        counts.filter(|(name, _)| *name == kind).find_map(|(_, count)| count.parse::<u64>().ok()).unwrap_or(0)
+    };
+    for kind in ["split", "merge"] {
+        if count(kind) == 0 {
+            return Err(format!("the run proves too little: no {kind} succeeded"));
+        }
+    }
+    Ok(())
+}
+
 /// Counts of kills, by what they interrupted.
 #[derive(Debug, Default)]
 pub(crate) struct Kills {
@@ -161,11 +175,21 @@ mod tests {
         let region =
             "bellows: /data: region t,,1.ab: cannot write t/ab/f/c0: Input/output error (os error 5)\n";
         assert_eq!(check(region), Ok(()));
-        let why = check("bellows: /data: Input/output error (os error 5)\n").unwrap_err();
-        assert!(why.contains("names no file"), "{why}");
+        for unnamed in ["Input/output error (os error 5)", "cannot continue: Input/output error (os error 5)"]
+        {
+            let why = check(&format!("bellows: /data: {unnamed}\n")).unwrap_err();
+            assert!(why.contains("names no file"), "{why}");
+        }
         let why = check("INFO ready\n").unwrap_err();
         assert!(why.contains("without a message"), "the message of an earlier end does not count: {why}");
         std::fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_run_without_splits_or_merges_fails() {
+        assert_eq!(has_splits_and_merges("merge=1,refused to an administrator=2,split=3"), Ok(()));
+        assert!(has_splits_and_merges("merge=1").unwrap_err().contains("no split"));
+        assert!(has_splits_and_merges("merge=0,split=3").unwrap_err().contains("no merge"));
     }
 
     #[test]

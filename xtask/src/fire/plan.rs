@@ -142,9 +142,11 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     some(rates.pauses, &mut |random| Fault::Pause { ms: 300 + random.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
     some(rates.full_disks, &mut |random| Fault::Full { ms: 500 + random.below(4_000) });
-    some(rates.disk_errors, &mut |random| Fault::DiskErrors {
-        of: DiskCall::ALL[random.below(DiskCall::ALL.len() as u64) as usize],
-        ms: 200 + random.below(2_000),
+    // Each kind of call comes in its turn, so that three times of disk errors have all kinds.
+    let mut turn = seed as usize % DiskCall::ALL.len();
+    some(rates.disk_errors, &mut |random| {
+        turn += 1;
+        Fault::DiskErrors { of: DiskCall::ALL[turn % DiskCall::ALL.len()], ms: 200 + random.below(2_000) }
     });
     some(rates.checks, &mut |_| Fault::Check);
     for index in (1..faults.len()).rev() {
@@ -189,6 +191,12 @@ mod tests {
         assert_eq!(count(|fault| matches!(fault, Fault::Stop)), rates.stops);
         assert_eq!(count(|fault| matches!(fault, Fault::Full { .. })), rates.full_disks);
         assert_eq!(count(|fault| matches!(fault, Fault::DiskErrors { .. })), rates.disk_errors);
+        for of in DiskCall::ALL {
+            let is_struck =
+                |step: &Step| matches!(step.fault, Fault::DiskErrors { of: struck, .. } if struck == of);
+            let struck = steps.iter().filter(|step| is_struck(step)).count() as u64;
+            assert!(struck >= rates.disk_errors / 3, "{of:?}");
+        }
         assert!(steps.is_sorted_by_key(|step| step.at));
         assert!(steps.last().is_some_and(|last| last.at <= Duration::from_secs(3_600)));
         assert!(steps.iter().any(|step| matches!(step.fault, Fault::Kill { again: 2 })));
