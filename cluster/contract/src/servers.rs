@@ -114,10 +114,13 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// Can be repeated until the new region was opened.
     fn inherit(&self, server: &ServerName, order: InheritOrder) -> ServerFuture<()>;
 
-    /// Lists the files of a region at one moment. The caller has recorded that a snapshot is being taken, so that no
-    /// listed file is deleted.
-    fn snapshot(&self, server: &ServerName, order: SnapshotOrder)
-    -> ServerFuture<pb::SnapshotRegionManifest>;
+    /// Lists the files of a region at one moment. If they refer to MOB files, these follow as files of the table's region
+    /// of MOB files. The caller has recorded that a snapshot is being taken, so that no listed file is deleted.
+    fn snapshot(
+        &self,
+        server: &ServerName,
+        order: SnapshotOrder,
+    ) -> ServerFuture<Vec<pb::SnapshotRegionManifest>>;
 
     /// Writes the folder of a new region with links to the files of a snapshot. The snapshot must not be deleted
     /// meanwhile. Can be repeated until the new region was opened.

@@ -174,7 +174,10 @@ impl Assignments {
     }
 
     /// Lists the files of a region for a snapshot. See [`RegionServers::snapshot`].
-    pub(crate) fn snapshot(&self, order: SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
+    pub(crate) fn snapshot(
+        &self,
+        order: SnapshotOrder,
+    ) -> Result<Vec<pb::SnapshotRegionManifest>, Exception> {
         if order.content == SnapshotContent::Closed {
             let server = choose(&self.servers.live(), &self.owners.lock(), None)?;
             return env::block_on(self.servers.snapshot(&server, order));

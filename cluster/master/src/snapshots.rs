@@ -14,8 +14,10 @@
 //! snapshots whose taking or deletion a crash has interrupted ([`Master::discard_incomplete_snapshots`]).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use contract::{SnapshotContent, SnapshotOrder};
 use env::sync::Mutex;
 use prost::Message;
@@ -316,9 +318,8 @@ impl Master {
                 context.check_aborted()?;
                 let content = if row.region.is_split() { SnapshotContent::Closed } else { content };
                 let order = SnapshotOrder { region: row.region.clone(), table: Arc::clone(&table), content };
-                let manifest = self.regions.snapshot(order)?;
-                manifests.lock().insert(row.region.name().clone(), manifest);
-                Ok(())
+                let listed = self.regions.snapshot(order)?;
+                listed.into_iter().try_for_each(|listed| add_listed(&mut manifests.lock(), listed))
             })?;
             context.pass_point_of_no_return()?;
             Ok(manifests.into_inner().into_values().collect())
@@ -387,6 +388,34 @@ impl Master {
         }
         self.files.delete(&deleted)
     }
+}
+
+/// Adds the files of a region to the regions of a manifest, by their names. All regions of a table list their MOB files as
+/// files of the same region, which then has each file once.
+fn add_listed(
+    manifests: &mut BTreeMap<Bytes, pb::SnapshotRegionManifest>,
+    listed: pb::SnapshotRegionManifest,
+) -> Result<(), Exception> {
+    let region = RegionInfo::try_from(&listed.region_info).map_err(of_proto)?;
+    match manifests.entry(region.name().clone()) {
+        Entry::Vacant(entry) => {
+            entry.insert(listed);
+        }
+        Entry::Occupied(mut entry) => {
+            let known = &mut entry.get_mut().family_files;
+            for family in listed.family_files {
+                match known.iter_mut().find(|known| known.family_name == family.family_name) {
+                    Some(known) => {
+                        known.store_files.extend(family.store_files);
+                        known.store_files.sort_by(|one, other| one.name.cmp(&other.name));
+                        known.store_files.dedup_by(|one, other| one.name == other.name);
+                    }
+                    None => known.push(family),
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a name that HBase refuses: it must be a valid table name.

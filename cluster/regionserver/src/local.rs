@@ -195,7 +195,7 @@ impl RegionServers for LocalServers {
         &self,
         server: &ServerName,
         order: SnapshotOrder,
-    ) -> ServerFuture<pb::SnapshotRegionManifest> {
+    ) -> ServerFuture<Vec<pb::SnapshotRegionManifest>> {
         self.order(server, move |inner| {
             let SnapshotOrder { region, table, content } = order;
             let is_flushed = match content {

@@ -298,29 +298,42 @@ impl RegionServer {
         parents.iter().try_for_each(|parent| parent.close().map(drop))
     }
 
-    /// Lists the files of an open region at one moment, for a snapshot. If `flush` is set, the files have all
-    /// acknowledged writes. Blocks on storage.
+    /// Lists the files of an open region at one moment, for a snapshot, and the MOB files that they need as files of
+    /// another region. If `flush` is set, the files have all acknowledged writes. Blocks on storage.
     pub fn snapshot(
         &self,
         region: &Arc<Region>,
         flush: bool,
-    ) -> Result<pb::SnapshotRegionManifest, region::Error> {
+    ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
         if flush {
             // The flush is a step of its own, so that the list of tasks shows it. Few writes arrive between the flush
             // and the listing.
             self.flush(region, region::FlushReason::Requested)?;
         }
-        region.snapshot(flush)
+        self.with_mob_files(region.snapshot(flush)?, &region.table())
     }
 
-    /// Lists the files of a closed region for a snapshot. Blocks on storage.
+    /// Like [`Server::snapshot`], for a closed region. Blocks on storage.
     pub fn snapshot_of_closed(
         &self,
         region: &RegionInfo,
         table: &TableDescriptor,
-    ) -> Result<pb::SnapshotRegionManifest, region::Error> {
+    ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
         let (files, world) = (&self.foundation.files, &self.foundation.world);
-        Region::snapshot_of_closed(files, world, &layout::region_folder(region), region, table)
+        let folder = layout::region_folder(region);
+        self.with_mob_files(Region::snapshot_of_closed(files, world, &folder, region, table)?, table)
+    }
+
+    fn with_mob_files(
+        &self,
+        region: pb::SnapshotRegionManifest,
+        table: &TableDescriptor,
+    ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
+        let mob_files = Region::mob_files_of(&self.foundation.files, &region, table)?;
+        for missing in mob_files.missing {
+            tracing::warn!("{missing}; the snapshot does not list it");
+        }
+        Ok([region].into_iter().chain(mob_files.manifest).collect())
     }
 
     /// Writes the folder of the new region `region` with links to files of a snapshot. May be repeated until it has

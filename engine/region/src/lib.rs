@@ -92,6 +92,7 @@ pub use read_modify_write::{ChangeOutcome, Check, CheckOutcome, Test};
 pub use refer::InheritedFiles;
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
+pub use snapshot::SnapshotMobFiles;
 pub use store_file::{Half, Reference};
 pub use write_budget::WriteBudget;
 

@@ -1,6 +1,8 @@
 //! Snapshots of a region: the list of its files at one moment, and new regions that are clones of such a list. No data
 //! is copied: the janitor keeps the files that a snapshot names ([`crate::janitor`]), and a clone has links to them.
 
+mod mob_files;
+
 use std::sync::Arc;
 
 use env::World;
@@ -14,6 +16,8 @@ use crate::region::Region;
 use crate::store_file::{Reference, StoreFileName};
 use crate::tracker::{Listed, Tracker};
 use crate::{Error, FlushReason, Result};
+
+pub use mob_files::SnapshotMobFiles;
 
 /// The layout version of a region in a manifest, as HBase writes it.
 const VERSION: i32 = 0;
@@ -83,7 +87,8 @@ impl Region {
                 let name = StoreFileName::parse(&file.name).map_err(|error| corrupt(error.to_string()))?;
                 let reference =
                     file.reference.as_ref().map(Reference::try_from).transpose().map_err(corrupt)?;
-                let size = size_of(files, &name.origin(&here).places_of(&name.file))?;
+                let places = name.origin(&here).places_of(&name.file);
+                let size = size_of(&**files, &places)?.ok_or_else(|| missing(&places))?;
                 if file.file_size.is_some_and(|expected| expected != size) {
                     return Err(corrupt(format!("file {} of region {info} with {size} bytes", file.name)));
                 }
@@ -97,22 +102,26 @@ impl Region {
     }
 }
 
-/// Returns the size in bytes of the first of these files that exists.
-fn size_of(files: &Arc<dyn Files>, places: &[FileName]) -> Result<u64> {
+/// Returns the size in bytes of the first of these files that exists; `None` if none does.
+fn size_of(files: &dyn Files, places: &[FileName]) -> Result<Option<u64>> {
     for place in places {
         match files.open(place) {
-            Ok(file) => return Ok(file.size()),
+            Ok(file) => return Ok(Some(file.size())),
             Err(error) if error.kind() == Kind::NotFound => {}
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(None)
+}
+
+fn missing(places: &[FileName]) -> Error {
     let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-    Err(Error::Corrupt {
+    Error::Corrupt {
         file: places.join(" or "),
         what: "file of a snapshot",
         expected: "at one of these places".to_owned(),
         found: "at none".to_owned(),
-    })
+    }
 }
 
 fn manifest(

@@ -12,7 +12,7 @@ use contract::{
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
 use proto::catalog::{Column, TableState};
-use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
+use proto::{EncodedName, RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
 use storage::{FileName, Files, Memory};
 
@@ -324,7 +324,7 @@ impl FakeServers {
     }
 
     /// Lists one file for each family, which has the region's name.
-    fn snapshot_here(&self, order: &SnapshotOrder) -> Result<pb::SnapshotRegionManifest, Exception> {
+    fn snapshot_here(&self, order: &SnapshotOrder) -> Result<Vec<pb::SnapshotRegionManifest>, Exception> {
         let objects = layout::snapshot_objects(&self.files).expect("the disk works");
         assert!(!objects.running.is_empty(), "a region lists its files although no snapshot is being taken");
         let mut paused = self.paused.lock();
@@ -344,11 +344,19 @@ impl FakeServers {
             family_name: family.name().clone(),
             store_files: vec![file.clone()],
         };
-        Ok(pb::SnapshotRegionManifest {
+        let manifest = |region: &RegionInfo| pb::SnapshotRegionManifest {
             version: Some(0),
-            region_info: (&order.region).into(),
+            region_info: region.into(),
             family_files: order.table.families().iter().map(family).collect(),
-        })
+        };
+        // The MOB files of a region belong to a region that all of the table share.
+        let of_mob_files = RegionInfo::new(
+            order.region.table().clone(),
+            layout::MOB_REGION_START.into(),
+            Bytes::new(),
+            RegionId(0),
+        );
+        Ok(vec![manifest(&order.region), manifest(&of_mob_files.expect("lawful"))])
     }
 
     /// Writes one file for each family, which names the file of the source.
@@ -487,7 +495,7 @@ impl RegionServers for FakeServers {
         &self,
         server: &ServerName,
         order: SnapshotOrder,
-    ) -> ServerFuture<pb::SnapshotRegionManifest> {
+    ) -> ServerFuture<Vec<pb::SnapshotRegionManifest>> {
         match order.content {
             SnapshotContent::Closed => assert_eq!(self.server_of(order.region.encoded_name()), None),
             SnapshotContent::Flushed | SnapshotContent::Files => {

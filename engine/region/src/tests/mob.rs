@@ -447,6 +447,64 @@ fn mob_files_in_the_archive_stay_while_a_store_file_or_a_manifest_names_them() {
 }
 
 #[test]
+fn a_snapshot_lists_the_mob_files_of_its_table() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    put(&region, "b", 1, &value('w', 20));
+    let files = Arc::new(server.files.clone()) as Arc<dyn Files>;
+    // Returns the names and sizes of the MOB files of a region in a manifest, and the name of the region that has them.
+    let listed = |region: &Arc<Region>| {
+        let source = region.snapshot(true).expect("listed");
+        let mob = Region::mob_files_of(&files, &source, &region.table()).expect("readable");
+        let Some(mob) = mob.manifest else { return (String::new(), Vec::new()) };
+        let info = RegionInfo::try_from(&mob.region_info).expect("a region");
+        let names = mob.family_files.iter().flat_map(|family| &family.store_files);
+        let names = names.map(|file| (file.name.clone(), file.file_size.expect("known"))).collect();
+        (info.encoded_name().to_string(), names)
+    };
+    let (of_region, names) = listed(&region);
+    assert_eq!(of_region, layout::mob_region(region.info().table()).as_str());
+    let on_disk: Vec<(String, u64)> = server
+        .files
+        .list(&FileName::new("mobdir"))
+        .expect("listed")
+        .into_iter()
+        .map(|entry| (entry.name.last().to_owned(), entry.size))
+        .collect();
+    assert_eq!((names.len(), &names), (2, &on_disk));
+
+    let clone = Server::info("ns:clone", 9);
+    region.write_heir(&Server::folder(&clone), &InheritedFiles::Links).expect("written");
+    let clone = server.open(&clone, mob_family());
+    put(&clone, "c", 1, &value('x', 20));
+    let (of_clone, names) = listed(&clone);
+    assert_eq!(of_clone, layout::mob_region(clone.info().table()).as_str());
+    assert!(names.len() == 1 && !on_disk.contains(&names[0]), "its own file only: {names:?}");
+    compact(&clone, true);
+    assert_eq!(listed(&clone).1.len(), 1, "the compaction has written all values again");
+    let own: u64 = server
+        .files
+        .list(&FileName::new("mobdir/data/ns/clone"))
+        .expect("listed")
+        .iter()
+        .map(|entry| entry.size)
+        .sum();
+    assert!(own > names[0].1, "into the clone's folder");
+
+    // A missing MOB file is left out, so that the rest of the table can be in a snapshot.
+    server
+        .files
+        .delete(&server.files.list(&FileName::new("mobdir/data/ns/t")).expect("listed")[0].name)
+        .expect("deleted");
+    assert_eq!(listed(&region).1, on_disk[1..]);
+    let plain = server.open(&Server::info("ns:plain", 3), FamilyDescriptor::new("f").expect("a name"));
+    put(&plain, "a", 1, &value('v', 20));
+    assert_eq!(listed(&plain), (String::new(), Vec::new()));
+}
+
+#[test]
 fn a_flush_that_ends_at_any_act_leaves_only_garbage_which_is_collected() {
     for outcome in [storage::Outcome::DidNotHappen, storage::Outcome::MayHaveHappened] {
         for act in 1.. {
