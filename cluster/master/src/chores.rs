@@ -97,13 +97,14 @@ impl Master {
 
     /// Submits a procedure without a change for each table that has an unfinished change and no procedure. The
     /// unfinished change is then completed, because every procedure of a table does that first.
-    fn carry_on_what_waits(self: &Arc<Self>) {
-        for intent in self.intents.all() {
-            let table = intent.table();
-            if self.procedures.is_busy(table) {
+    pub(crate) fn carry_on_what_waits(self: &Arc<Self>) {
+        let mut waiting = self.left_out.lock().clone();
+        waiting.extend(self.intents.all().iter().map(|intent| intent.table().clone()));
+        for table in waiting {
+            if self.procedures.is_busy(&table) {
                 continue;
             }
-            if let Err(cause) = self.submit(ProcedureKind::CarryOn, table, None, |_| Ok(())) {
+            if let Err(cause) = self.submit(ProcedureKind::CarryOn, &table, None, |_| Ok(())) {
                 tracing::warn!(%table, %cause, "an unfinished change is not carried on; it is tried again");
             }
         }

@@ -110,6 +110,8 @@ pub struct Master {
     mirror: Arc<dyn TableStateMirror>,
     /// Tables that have files but cannot be read, with the reasons. No table of these names can be created.
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
+    /// Tables that the start left out because an unfinished change of them could not be finished yet.
+    left_out: Mutex<BTreeSet<TableName>>,
     /// Why the last attempt to open a region failed, for regions whose opening failed in this process.
     failed_openings: Mutex<BTreeMap<EncodedName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.

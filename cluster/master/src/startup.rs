@@ -25,12 +25,12 @@ use env::sync::{Condvar, Mutex, RwLock};
 use env::{FirstFailure, World};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
-use proto::{RegionInfo, ServerName, TableDescriptor, TableName, pb};
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
 use storage::Files;
 
 use crate::assignments::{Assignments, StampClock};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CatalogContent};
 use crate::intents::Intents;
 use crate::procedure::Procedures;
 use crate::switches::Switches;
@@ -62,6 +62,7 @@ impl Master {
             view: RwLock::new(CatalogView::default()),
             mirror,
             unreachable_tables: RwLock::default(),
+            left_out: Mutex::default(),
             failed_openings: Mutex::default(),
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),
@@ -90,13 +91,14 @@ impl Master {
                 tracing::error!(
                     %table,
                     %cause,
-                    "an unfinished change cannot be finished; the table is out of reach until it is tried again, by the \
-                     next change of the table or the next start"
+                    "an unfinished change cannot be finished; the table is out of reach until that succeeds, which is \
+                     tried again every ten seconds"
                 );
                 unfinished.insert(table.clone());
             }
         }
         let all_read = master.read_tables(&unfinished)? && unfinished.is_empty();
+        *master.left_out.lock() = unfinished;
         master.open_namespaces()?;
         master.open_tables(all_read)?;
         Ok(master)
@@ -136,40 +138,70 @@ impl Master {
         table
     }
 
-    /// Reads tables from hbase:meta. Returns whether every row and the descriptor of every table could be read.
-    fn read_tables(&self, unfinished: &BTreeSet<TableName>) -> Result<bool, Error> {
+    /// Reads all tables but `left_out` from hbase:meta. Returns whether every row and the descriptor of every table could be
+    /// read.
+    fn read_tables(&self, left_out: &BTreeSet<TableName>) -> Result<bool, Error> {
         let mut content = self.catalog.read()?;
         for error in &content.unreadable {
             tracing::error!(%error, "a cell of hbase:meta cannot be understood and is ignored: delete that row's column");
         }
         let mut all_read = content.unreadable.is_empty();
         for table in content.regions.keys().chain(content.states.keys()).cloned().collect::<Vec<_>>() {
-            if table.is_meta() || self.read_view(|view| view.tables.contains_key(&table)) {
-                // The view already has a table whose change was just finished, as ENABLING.
-                continue;
+            if !table.is_meta() && !left_out.contains(&table) {
+                all_read &= self.read_table(table, &mut content)?;
             }
-            if unfinished.contains(&table) {
-                continue;
-            }
-            let missing =
-                || Error::NoDescriptor { table: table.to_string(), folder: layout::descriptors(&table) };
-            let descriptor = match descriptors::read(&*self.files, &table) {
-                Ok(Some(descriptor)) => descriptor,
-                Err(error @ Error::Storage(_)) => return Err(error),
-                unreadable => {
-                    let error = unreadable.err().unwrap_or_else(missing);
-                    tracing::error!(%table, %error, "the table is out of reach; its files are left as they are");
-                    self.unreachable_tables.write().insert(table, error.to_string());
-                    all_read = false;
-                    continue;
-                }
-            };
-            // HBase counts a table without a state as enabled.
-            let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
-            let rows = content.regions.remove(&table).unwrap_or_default();
-            self.update_view(|view| view.put_table(TableEntry::new(Arc::new(descriptor), state, rows)));
         }
         Ok(all_read)
+    }
+
+    /// Adds a table to the view as hbase:meta has it, unless the view has it already. Returns whether its descriptor could be
+    /// read.
+    fn read_table(&self, table: TableName, content: &mut CatalogContent) -> Result<bool, Error> {
+        if self.read_view(|view| view.tables.contains_key(&table)) {
+            // The view already has a table whose change was just finished, as ENABLING.
+            return Ok(true);
+        }
+        let missing =
+            || Error::NoDescriptor { table: table.to_string(), folder: layout::descriptors(&table) };
+        let descriptor = match descriptors::read(&*self.files, &table) {
+            Ok(Some(descriptor)) => descriptor,
+            Err(error @ Error::Storage(_)) => return Err(error),
+            unreadable => {
+                let error = unreadable.err().unwrap_or_else(missing);
+                tracing::error!(%table, %error, "the table is out of reach; its files are left as they are");
+                self.unreachable_tables.write().insert(table, error.to_string());
+                return Ok(false);
+            }
+        };
+        // HBase counts a table without a state as enabled.
+        let state = content.states.get(&table).copied().unwrap_or(TableState::Enabling);
+        let rows = content.regions.remove(&table).unwrap_or_default();
+        self.update_view(|view| view.put_table(TableEntry::new(Arc::new(descriptor), state, rows)));
+        Ok(true)
+    }
+
+    /// Whether the start left the table out because a change of it could not be finished, and it still is out of reach.
+    pub(crate) fn is_left_out(&self, name: &TableName) -> bool {
+        self.left_out.lock().contains(name)
+    }
+
+    /// Does for one table what the start does for all, if the start left it out because a change of it could not be
+    /// finished: finishes the change, reads the table and opens its regions. Returns whether the start left it out. The caller
+    /// has the lock of the table.
+    pub(crate) fn take_up(&self, name: &TableName) -> Result<bool, Exception> {
+        if !self.is_left_out(name) {
+            return Ok(false);
+        }
+        self.intents.of(name).iter().try_for_each(|intent| self.finish(intent))?;
+        let of_start = |error: Error| Exception::io(error.to_string());
+        let mut content = self.catalog.read().map_err(of_start)?;
+        if content.regions.contains_key(name) || content.states.contains_key(name) {
+            self.read_table(name.clone(), &mut content).map_err(of_start)?;
+        }
+        self.left_out.lock().remove(name);
+        self.open_chosen(|table| table == name)?;
+        tracing::info!(table = %name, "the change that the start could not finish is finished; the table is in reach");
+        Ok(true)
     }
 
     /// Opens or creates hbase:namespace, and creates the two built-in namespaces if they are missing.
@@ -202,35 +234,22 @@ impl Master {
         Ok(())
     }
 
-    /// Opens the regions of all tables that are not disabled. They include tables that were being disabled, because the
-    /// log may have records that only their regions can flush.
+    /// Opens the tables, hbase:meta and hbase:namespace excepted.
     fn open_tables(&self, all_read: bool) -> Result<(), Error> {
-        let namespaces = TableName::namespaces();
-        let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
-        self.read_view(|view| {
-            for (name, table) in &view.tables {
-                if name.is_meta() || *name == namespaces || table.state == TableState::Disabled {
-                    continue;
-                }
-                rows.extend(table.serving().cloned());
-                match table.state {
-                    TableState::Enabling => enabling.push(name.clone()),
-                    TableState::Disabling => disabling.push(name.clone()),
-                    TableState::Enabled | TableState::Disabled => {}
-                }
-            }
-        });
         let wrap = |cause| failed("opening the tables", cause);
-        let serving = rows.iter().map(|row| row.region.encoded_name().clone());
-        let serving = serving.chain(self.regions.open_regions().map_err(wrap)?).collect();
+        let namespaces = TableName::namespaces();
+        let is_chosen = |name: &TableName| !name.is_meta() && *name != namespaces;
+        let serving: Vec<EncodedName> = self.read_view(|view| {
+            let tables = view
+                .tables
+                .iter()
+                .filter(|(name, table)| is_chosen(name) && table.state != TableState::Disabled);
+            let rows = tables.flat_map(|(_, table)| table.serving());
+            rows.map(|row| row.region.encoded_name().clone()).collect()
+        });
+        let serving = serving.into_iter().chain(self.regions.open_regions().map_err(wrap)?).collect();
         self.regions.recover_nonces(&serving).map_err(wrap)?;
-        self.in_parallel(rows, |row| self.open_or_record(row)).map_err(wrap)?;
-        enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled)).map_err(wrap)?;
-        for name in disabling {
-            self.close_table(&name)
-                .and_then(|()| self.set_state(&name, TableState::Disabled))
-                .map_err(wrap)?;
-        }
+        self.open_chosen(is_chosen).map_err(wrap)?;
         let known = self.read_view(|view| {
             // All writes of a split parent are in store files, so its log records are not needed.
             let rows = view.tables.values().flat_map(|table| &table.regions);
@@ -239,6 +258,32 @@ impl Master {
         });
         if all_read {
             self.regions.forget_others(&known).map_err(wrap)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the regions of the chosen tables that are not disabled. They include tables that were being disabled, because
+    /// the log may have records that only their regions can flush.
+    fn open_chosen(&self, is_chosen: impl Fn(&TableName) -> bool) -> Result<(), Exception> {
+        let (mut rows, mut enabling, mut disabling) = (Vec::new(), Vec::new(), Vec::new());
+        self.read_view(|view| {
+            let tables = view
+                .tables
+                .iter()
+                .filter(|(name, table)| is_chosen(name) && table.state != TableState::Disabled);
+            for (name, table) in tables {
+                rows.extend(table.serving().cloned());
+                match table.state {
+                    TableState::Enabling => enabling.push(name.clone()),
+                    TableState::Disabling => disabling.push(name.clone()),
+                    TableState::Enabled | TableState::Disabled => {}
+                }
+            }
+        });
+        self.in_parallel(rows, |row| self.open_or_record(row))?;
+        enabling.iter().try_for_each(|name| self.set_state(name, TableState::Enabled))?;
+        for name in disabling {
+            self.close_table(&name).and_then(|()| self.set_state(&name, TableState::Disabled))?;
         }
         Ok(())
     }

@@ -260,7 +260,7 @@ impl Master {
             let mut names = regions.iter().map(|region| region.encoded_name().clone());
             !names.any(|region| context.is_held_by_another(&Resource::Region(region)))
         };
-        if self.intents.of(name).iter().any(is_left) {
+        if self.is_left_out(name) || self.intents.of(name).iter().any(is_left) {
             context.relock(LockSet::table(name));
             return self.resume(name);
         }
@@ -269,6 +269,9 @@ impl Master {
 
     /// Carries out intents of a table that earlier failures have left. No other procedure of the table runs meanwhile.
     fn resume(&self, name: &TableName) -> Result<(), Exception> {
+        if self.take_up(name)? {
+            return Ok(());
+        }
         self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))
     }
 

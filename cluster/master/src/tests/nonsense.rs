@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use contract::{CatalogEdit, CatalogRow, Stamp};
 use env::{WallTime, World};
-use proto::catalog::{self, Column, TableState};
+use proto::catalog::{self, Column, RegionRow, TableState};
 use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, TableDescriptor, pb};
 use rpc::class;
@@ -127,6 +127,49 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
         }
     }
     assert!(out_of_reach > 0, "no act of a start was one of the unfinished change");
+}
+
+#[test]
+fn a_table_that_a_start_left_out_is_in_reach_once_its_change_is_finished() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).unwrap();
+    let created = Arc::new(TableDescriptor::try_from(schema("u", &["f"])).unwrap());
+    let regions = regions_between(created.name(), &[], RegionId(7)).unwrap();
+    let altered = Arc::new(TableDescriptor::try_from(schema("t", &["f", "g"])).unwrap());
+    let intents = [
+        ("u", Intent::Create { table: created, regions }, 1),
+        ("t", Intent::Alter { table: Arc::clone(&altered) }, 2),
+        ("t", Intent::DeleteFamilies { table: altered, families: vec!["h".into()] }, 2),
+    ];
+    for (table, intent, regions) in intents {
+        let mut left_out = 0;
+        for act in 1..40 {
+            let files = life.files.kill();
+            let world = World::simulated(1, WallTime(1));
+            let before = Intents::open(Arc::new(files.clone()), &world, Arc::default()).unwrap();
+            before.begin(intent.clone()).unwrap();
+            // A start in which one storage call fails.
+            let fault = Fault {
+                act: files.acts() + act,
+                kind: Kind::Failed,
+                outcome: Outcome::DidNotHappen,
+                last: false,
+            };
+            files.set_fault(Some(fault));
+            let Ok(next) = Life::on(files, life.durable.clone()) else { continue };
+            let was_left_out = next.master.is_left_out(&name(table));
+            left_out += usize::from(was_left_out);
+            // What the chore does every ten seconds.
+            next.master.carry_on_what_waits();
+            next.master.wait_idle();
+            assert_eq!(next.state(table), TableState::Enabled, "act {act} of {intent:?}");
+            let rows = next.master.read_view(|view| view.tables[&name(table)].regions.clone());
+            let open = |row: &RegionRow| next.servers.server_of(row.region.encoded_name()).is_some();
+            assert_eq!(rows.iter().filter(|row| open(row)).count(), regions, "act {act} of {intent:?}");
+            assert!(!next.master.is_left_out(&name(table)));
+        }
+        assert!(left_out > 0, "no act of a start was one of {intent:?}");
+    }
 }
 
 #[test]
