@@ -144,6 +144,14 @@ pub trait Files: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Drops the bytes of a file from the system's memory, so that the next read gets what is in storage. Called after a sync
+    /// of the file failed: Linux then calls the bytes clean that it could not write. They can be read until memory is needed or
+    /// power fails, and a later sync reports success, so whoever reads them would rely on bytes that do not exist. Does nothing
+    /// where a file that can be read is durable, and if there is no such file.
+    fn forget(&self, name: &FileName) {
+        let _durable = name;
+    }
+
     /// Stops the writer of a file. After this returns, every write, cut, sync and finish of that writer fails with
     /// [`Kind::Sealed`] and changes nothing, and readers find all writes that succeeded before. A finished file may be
     /// sealed, too. Needs [`Capability::SyncPrefix`]: without it no unfinished file can be seen.

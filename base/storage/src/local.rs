@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::sync::Mutex;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 use rustix::io::{pwritev, retry_on_intr};
 
 use crate::{
@@ -253,6 +253,13 @@ impl Files for Local {
             .and_then(|file| file.sync_data())
             .and_then(|()| sync_folder(&self.folder_of(name)))
             .map_err(|source| Error::from_io(&source, Outcome::MayHaveHappened, name, "sync"))
+    }
+
+    fn forget(&self, name: &FileName) {
+        // Best effort: if the file cannot be opened, nobody can read it either.
+        if let Ok(file) = File::open(self.path(name)) {
+            let _kept = fadvise(&file, 0, None, Advice::DontNeed);
+        }
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {

@@ -88,6 +88,25 @@ impl File {
         }
     }
 
+    /// See [`Memory::lose_unsynced`].
+    fn lose(&mut self) {
+        self.lost = self.durable < self.bytes.lock().len();
+    }
+
+    /// Replaces bytes that a failed sync has lost by those on the disk, which may have any part of them.
+    fn forget(&mut self) {
+        if !std::mem::take(&mut self.lost) {
+            return;
+        }
+        let mut bytes = self.bytes.lock();
+        let mut next = numbers((bytes.len() * SECTOR + self.durable) as u64);
+        if let Some(kept) = tear(&mut bytes, self.durable, &self.under, &mut next) {
+            bytes.truncate(kept);
+        }
+        self.durable = bytes.len();
+        self.under.clear();
+    }
+
     /// Makes all bytes durable.
     fn sync(&mut self) {
         if self.lost {
@@ -115,6 +134,15 @@ impl File {
 
 /// Size of a sector, which a disk writes whole or not at all, in bytes.
 const SECTOR: usize = 512;
+
+/// Returns numbers that are random enough to choose where a write is torn: the upper bits of a linear congruential generator.
+fn numbers(seed: u64) -> impl FnMut() -> u64 {
+    let mut random = seed;
+    move || {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        random >> 33
+    }
+}
 
 /// Applies a loss of power to the bytes after `durable`: a sector that was not written has the bytes of `under`, and
 /// zeros where `under` has none. Returns the length at which the file is cut, if it is.
@@ -232,13 +260,7 @@ impl Memory {
     pub fn crash(&self, seed: u64) -> Memory {
         let mut state = self.state.lock();
         state.dead = true;
-        let mut random = seed;
-        let mut next = move || {
-            // A linear congruential generator, of which the upper bits are used: random enough to choose where a write
-            // is torn.
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            random >> 33
-        };
+        let mut next = numbers(seed);
         let mut files = BTreeMap::new();
         for (name, file) in &state.deleted {
             if next().is_multiple_of(2) {
@@ -304,12 +326,12 @@ impl Memory {
         Memory { state: Arc::new(Mutex::new(copied)), capabilities: self.capabilities }
     }
 
-    /// Drops the bytes of a file that are not durable from the system's memory, as Linux may after a sync that failed:
-    /// readers still see them until a crash, and later syncs report success without making them durable. Does nothing
-    /// if there is no such file.
+    /// Does to the bytes of a file that are not durable what Linux may do when a sync fails: it calls them clean. Readers see
+    /// them until a crash or a [`forget`](Files::forget), and later syncs report success without making them durable. Does
+    /// nothing if there is no such file.
     pub fn lose_unsynced(&self, name: &FileName) {
         if let Some(file) = self.state.lock().files.get_mut(name) {
-            file.lost = file.durable < file.bytes.lock().len();
+            file.lose();
         }
     }
 
@@ -343,6 +365,18 @@ impl State {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Loses the bytes of a file whose sync has failed. If the process was killed instead, the system still has them and
+    /// writes them.
+    fn lose_if_failed(&mut self, name: &FileName, synced: Result<Option<Error>>) -> Result<Option<Error>> {
+        if synced.is_err()
+            && !self.dead
+            && let Some(file) = self.files.get_mut(name)
+        {
+            file.lose();
+        }
+        synced
     }
 
     fn remove(&mut self, name: &FileName) {
@@ -504,7 +538,8 @@ impl Files for Memory {
             return Ok(());
         }
         let mut state = self.state.lock();
-        let failure = state.act(name, "sync")?;
+        let failure = state.act(name, "sync");
+        let failure = state.lose_if_failed(name, failure)?;
         let file = state
             .files
             .get_mut(name)
@@ -513,6 +548,12 @@ impl Files for Memory {
         file.named = true;
         state.sync_folder_of(name);
         done(failure)
+    }
+
+    fn forget(&self, name: &FileName) {
+        if let Some(file) = self.state.lock().files.get_mut(name) {
+            file.forget();
+        }
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
@@ -615,7 +656,8 @@ impl Writer {
     fn make_durable(&self, act: &'static str) -> Result<()> {
         let mut state = self.place.state.lock();
         self.check_seal(act)?;
-        let failure = state.act(&self.name, act)?;
+        let failure = state.act(&self.name, act);
+        let failure = state.lose_if_failed(&self.name, failure)?;
         if act == "finish" {
             self.bytes.lock().truncate(self.size);
             if !self.published {

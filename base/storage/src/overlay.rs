@@ -43,6 +43,10 @@ pub trait Overlay: Send + Sync + 'static {
         self.below().sync(name)
     }
 
+    fn forget(&self, name: &FileName) {
+        self.below().forget(name);
+    }
+
     fn seal(&self, name: &FileName) -> Result<()> {
         self.below().seal(name)
     }
@@ -109,6 +113,10 @@ impl<T: Overlay> Files for T {
 
     fn sync(&self, name: &FileName) -> Result<()> {
         Overlay::sync(self, name)
+    }
+
+    fn forget(&self, name: &FileName) {
+        Overlay::forget(self, name);
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {

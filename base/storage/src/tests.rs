@@ -266,6 +266,46 @@ fn bytes_that_a_failed_sync_has_lost_never_become_durable() {
     }
 }
 
+#[test]
+fn bytes_that_were_lost_and_forgotten_are_read_as_a_crash_leaves_them() {
+    let mut read = std::collections::BTreeSet::new();
+    for length in 1..3_000 {
+        let place = Memory::new();
+        let mut writer = place.create(&name("f")).expect("new");
+        writer.write(b"abc").expect("written");
+        writer.sync().expect("durable");
+        writer.write(&vec![b'd'; length]).expect("written");
+        place.forget(&name("f"));
+        let all = place.read(&name("f"), 4_000).expect("there");
+        assert_eq!(all.len(), 3 + length, "no sync has failed: the system will write them");
+        let fault =
+            Fault { act: place.acts() + 1, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: false };
+        place.set_fault(Some(fault));
+        assert!(writer.sync().is_err());
+        assert_eq!(place.read(&name("f"), 4_000).expect("there"), all, "the system still has them");
+        place.forget(&name("f"));
+        let left = place.read(&name("f"), 4_000).expect("there");
+        assert!(left.starts_with(b"abc"));
+        assert_eq!(place.crash(length as u64).read(&name("f"), 4_000).expect("there"), left, "durable");
+        read.insert(left == all);
+    }
+    assert!(read.contains(&false), "some are lost");
+}
+
+#[test]
+fn a_file_on_disk_is_forgotten_without_harm() {
+    let folder = Folder::new("forget");
+    let place = Local::open(&folder.0).expect("new");
+    let mut writer = place.create(&name("f")).expect("new");
+    writer.write(b"abc").expect("written");
+    place.forget(&name("f"));
+    writer.write(b"def").expect("written");
+    writer.sync().expect("durable");
+    place.forget(&name("f"));
+    place.forget(&name("absent"));
+    assert_eq!(place.read(&name("f"), 100).expect("there"), b"abcdef");
+}
+
 /// Storage for tests: the first `wrong` reads or writes, as the test chooses, change one byte and report success.
 struct Lying {
     below: Memory,

@@ -53,7 +53,8 @@ pub(crate) fn seal_for_owner(
             // The file was listed and is gone: the previous owner has deleted it because nobody needs it, or has
             // created it after it lost the log, and therefore never wrote to it.
             Err(error) if error.kind() == Kind::NotFound => {}
-            synced => synced?,
+            // The next start must not read what this sync could not write.
+            synced => synced.inspect_err(|_| files.forget(name))?,
         }
     }
     Ok(Sealed { claim, found })

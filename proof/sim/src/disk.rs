@@ -173,6 +173,11 @@ impl Disk {
 }
 
 impl Disk {
+    /// Linux calls the written pages clean when a sync fails, and the next sync does not report that again.
+    fn lose_unsynced(&self, name: &FileName) {
+        calm(|| self.place.lose_unsynced(name));
+    }
+
     /// Waits for the duration of a lease recovery, after which the whole file can be read.
     fn recover_lease(&self, name: &FileName) {
         if self.leases.lock().contains(name) {
@@ -328,9 +333,13 @@ impl Files for Disk {
     }
 
     fn sync(&self, name: &FileName) -> Result<()> {
-        let failure = self.call("sync", name, true)?;
+        let failure = self.call("sync", name, true).inspect_err(|_| self.lose_unsynced(name))?;
         self.recover_lease(name);
         after(failure, calm(|| self.place.sync(name))?)
+    }
+
+    fn forget(&self, name: &FileName) {
+        calm(|| self.place.forget(name));
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
@@ -420,10 +429,8 @@ impl FileWriter for Writer {
     }
 
     fn sync(&mut self) -> Result<()> {
-        let failure = self.disk.call("sync", &self.name, true).inspect_err(|_| {
-            // Linux drops the written pages when a sync fails, and the next sync does not report that again.
-            calm(|| self.disk.place.lose_unsynced(&self.name));
-        })?;
+        let lose = |_: &_| self.disk.lose_unsynced(&self.name);
+        let failure = self.disk.call("sync", &self.name, true).inspect_err(lose)?;
         calm(|| self.inner.sync())?;
         if is_of_log(&self.name) {
             let mut medium = self.disk.medium.lock();
@@ -437,7 +444,8 @@ impl FileWriter for Writer {
     }
 
     fn finish(self: Box<Self>) -> Result<u64> {
-        let failure = self.disk.call("finish", &self.name, true)?;
+        let lose = |_: &_| self.disk.lose_unsynced(&self.name);
+        let failure = self.disk.call("finish", &self.name, true).inspect_err(lose)?;
         let Writer { inner, disk, name } = *self;
         let size = calm(|| inner.finish())?;
         disk.leases.lock().remove(&name);

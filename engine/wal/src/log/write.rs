@@ -162,11 +162,13 @@ impl Shared {
     pub(super) fn dead(&self, number: u64, cause: &storage::Error) -> Error {
         let error = match cause.kind() {
             storage::Kind::Sealed => self.claim.fenced(),
-            _ => Error::Dead {
-                place: self.files.place(),
-                file: file_name(&self.folder, number),
-                cause: cause.to_string(),
-            },
+            _ => {
+                let file = file_name(&self.folder, number);
+                // The next process must not replay records that only the system's memory has: its own sync would report
+                // success, writes would build on them, and a loss of power would take them.
+                self.files.forget(&file);
+                Error::Dead { place: self.files.place(), file, cause: cause.to_string() }
+            }
         };
         self.fail(error.clone());
         error
