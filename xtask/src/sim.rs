@@ -94,11 +94,13 @@ fn side_by_side(count: u64, act: impl Fn(u64) -> Outcome + Sync) -> Outcome {
     failure.into_inner().expect("no panic").map_or(Ok(()), Err)
 }
 
-/// The sums over the reports of all processes so far.
+/// The sums over the reports of all processes so far. Of each seed they have the first run only.
 #[derive(Default)]
 struct Sums {
+    /// Simulated time in hours.
     hours: f64,
-    core_seconds: f64,
+    /// CPU time in seconds.
+    cpu_seconds: f64,
     /// For each counted event the number of occurrences, and the number of seeds with one.
     counts: BTreeMap<String, (u64, u64)>,
 }
@@ -109,7 +111,7 @@ impl Sums {
             if let Some((_, after)) = line.split_once(" clean, ") {
                 let mut words = after.split(' ').filter_map(|word| word.parse::<f64>().ok());
                 self.hours += words.next().unwrap_or(0.0);
-                self.core_seconds += words.next().unwrap_or(0.0);
+                self.cpu_seconds += words.next().unwrap_or(0.0);
             } else if let Some((count, after)) = line.trim().split_once(" in ")
                 && let Some((seeds, what)) = after.split_once(" seeds  ")
             {
@@ -136,12 +138,12 @@ fn seeds(from: u64, to: u64) -> Outcome {
         sums.lock().expect("no panic").add(&text);
         Ok(())
     })?;
-    let Sums { hours, core_seconds, counts } = sums.into_inner().expect("no panic");
+    let Sums { hours, cpu_seconds, counts } = sums.into_inner().expect("no panic");
     say!(
-        "{} seeds clean, each run twice: {hours:.2} h simulated in {} s, {:.0} simulated seconds for a second of a core",
+        "{} seeds clean in {} s, each run twice: {hours:.2} h simulated by the first runs, {:.0} s in a second of CPU time",
         to - from,
         began.elapsed().as_secs(),
-        hours * 3600.0 / core_seconds.max(0.001),
+        hours * 3600.0 / cpu_seconds.max(0.001),
     );
     for (what, (count, seeds)) in &counts {
         say!("  {count:>9} in {seeds:>5} seeds  {what}");
@@ -218,6 +220,17 @@ fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u6
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_add_the_reports_of_processes() {
+        let mut sums = Sums::default();
+        let report = "10 seeds clean, 0.1500 h simulated in 9.50 s of CPU time (57 simulated seconds for each), 77 steps\n\
+                      \x20         3 in     2 seeds  fault: pause\n";
+        sums.add(report);
+        sums.add(report);
+        assert_eq!((sums.hours, sums.cpu_seconds), (0.3, 19.0));
+        assert_eq!(sums.counts["fault: pause"], (6, 4));
+    }
 
     #[test]
     fn states_are_due_after_their_number_of_seeds() {
