@@ -61,6 +61,7 @@ mod server;
 mod shell;
 mod sim;
 mod startup;
+mod states;
 mod talk;
 mod tools;
 mod web;

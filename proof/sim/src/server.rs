@@ -540,14 +540,22 @@ fn serve(
             // numbers, and the seed would not decide the run.
             biased;
             () = life.stopping.notified() => None,
-            failure = log.failed() => Some((failure.to_string(), "server: ended because its log failed")),
-            cause = server.region_aborted() => Some((cause, "server: ended because a region was aborted")),
-            cause = master.replaced() => Some((cause, "server: ended because another process took over")),
+            failure = log.failed() => {
+                env::sometimes("server: ended because its log failed");
+                Some(failure.to_string())
+            }
+            cause = server.region_aborted() => {
+                env::sometimes("server: ended because a region was aborted");
+                Some(cause)
+            }
+            cause = master.replaced() => {
+                env::sometimes("server: ended because another process took over");
+                Some(cause)
+            }
         }
     });
     life.ready.store(false, Ordering::Release);
-    if let Some((cause, state)) = failed {
-        env::sometimes(state);
+    if let Some(cause) = failed {
         return Err(cause);
     }
     server.stop();

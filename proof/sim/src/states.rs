@@ -1,4 +1,8 @@
 //! The states that runs must reach, so that a fault that is never injected, or a path that no run takes, is noticed.
+//! A test of `xtask` compares this list with the calls of `env::sometimes` in the workspace.
+
+/// The number of seeds for a state that 4,000 seeds did not reach.
+const RARE: u64 = 1_000_000;
 
 /// A state: its words in [`env::sometimes`] or in the transcript, and the number of seeds of which at least one reaches
 /// it. The numbers are ten times those that seeds needed in the mean, so that no change of the code misses them by
@@ -50,6 +54,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("hdfs: a file was opened whose last block is invisible", 5000),
     ("hdfs: a lease was recovered", 200),
     ("judges: something that the disk destroyed cannot be read", 5000),
+    ("judges: the disk destroyed the end of the log, and nobody could tell", RARE),
     ("judges: the server does not start, for the disk destroyed what it needs", 5000),
     ("janitor: a MOB file was deleted", 200),
     ("janitor: a file of the archive was deleted", 5000),
@@ -62,12 +67,14 @@ pub const STATES: &[(&str, u64)] = &[
     ("list: more than 100 nodes", 200),
     ("loads: a load without an answer", 200),
     ("loads: aggregates compared with a scan", 200),
+    ("loads: files did not fit", RARE),
     ("loads: files were loaded", 200),
     ("log in the store: a part was decided before one ahead of it", 200),
     ("network: a sender gave up", 5000),
     ("registers: a history of more than 20 answers", 200),
     ("server: a replaced server has ended", 5000),
     ("server: ended because a region was aborted", 5000),
+    ("server: ended because another process took over", 20_000),
     ("server: ended because its log failed", 200),
     ("server: ready", 200),
     ("server: stopped in order", 200),
