@@ -29,7 +29,7 @@ pub(crate) struct Assignment {
     pub(crate) server: ServerName,
     pub(crate) term: Term,
     /// Whether the master has ordered the server to close the region and has no answer yet.
-    is_closing: bool,
+    pub(crate) is_closing: bool,
 }
 
 /// Timestamps that never occur twice: the present time or, if that is not greater than the last timestamp, one more

@@ -99,6 +99,7 @@ impl Master {
     /// unfinished change is then completed, because every procedure of a table does that first.
     pub(crate) fn carry_on_what_waits(self: &Arc<Self>) {
         let mut waiting = self.left_out.lock().clone();
+        waiting.extend(self.in_doubt.lock().iter().cloned());
         waiting.extend(self.intents.all().iter().map(|intent| intent.table().clone()));
         for table in waiting {
             if self.procedures.is_busy(&table) {

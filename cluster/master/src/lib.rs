@@ -29,6 +29,7 @@ mod catalog;
 mod chores;
 mod clones;
 pub mod descriptors;
+mod doubt;
 mod error;
 mod hbck;
 pub mod intents;
@@ -112,6 +113,8 @@ pub struct Master {
     unreachable_tables: RwLock<BTreeMap<TableName, String>>,
     /// Tables that the start left out because an unfinished change of them could not be finished yet.
     left_out: Mutex<BTreeSet<TableName>>,
+    /// Tables of which a write to hbase:meta failed, so that their rows may differ from the view.
+    in_doubt: Mutex<BTreeSet<TableName>>,
     /// Why the last attempt to open a region failed, for regions whose opening failed in this process.
     failed_openings: Mutex<BTreeMap<EncodedName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.

@@ -63,6 +63,7 @@ impl Master {
             mirror,
             unreachable_tables: RwLock::default(),
             left_out: Mutex::default(),
+            in_doubt: Mutex::default(),
             failed_openings: Mutex::default(),
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),
@@ -288,7 +289,7 @@ impl Master {
         Ok(())
     }
 
-    fn open_or_record(&self, row: &RegionRow) -> Result<(), Exception> {
+    pub(crate) fn open_or_record(&self, row: &RegionRow) -> Result<(), Exception> {
         let table: Option<Arc<TableDescriptor>> = self
             .read_view(|view| view.tables.get(row.region.table()).map(|table| Arc::clone(&table.descriptor)));
         let table = table.expect("the row was taken from the view");

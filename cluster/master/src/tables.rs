@@ -260,7 +260,7 @@ impl Master {
             let mut names = regions.iter().map(|region| region.encoded_name().clone());
             !names.any(|region| context.is_held_by_another(&Resource::Region(region)))
         };
-        if self.is_left_out(name) || self.intents.of(name).iter().any(is_left) {
+        if self.is_left_out(name) || self.is_in_doubt(name) || self.intents.of(name).iter().any(is_left) {
             context.relock(LockSet::table(name));
             return self.resume(name);
         }
@@ -272,7 +272,8 @@ impl Master {
         if self.take_up(name)? {
             return Ok(());
         }
-        self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))
+        self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))?;
+        self.settle_doubt(name)
     }
 
     fn resume_intent(&self, name: &TableName, intent: Intent) -> Result<(), Exception> {
@@ -508,6 +509,7 @@ impl Master {
     fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
         if let Err(cause) = self.catalog.put_regions([&row]) {
+            let cause = self.note_doubt(region.table(), cause);
             tracing::warn!(%region, %cause, "hbase:meta does not say that the region could not be opened");
         }
         self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
@@ -531,9 +533,10 @@ impl Master {
 
     /// Writes a region's row to hbase:meta, then to the view.
     pub(crate) fn record(&self, row: RegionRow) -> Result<(), Exception> {
-        self.catalog.put_regions([&row])?;
+        let table = row.region.table().clone();
+        self.catalog.put_regions([&row]).map_err(|cause| self.note_doubt(&table, cause))?;
         self.update_view(|view| {
-            if let Some(table) = view.tables.get_mut(row.region.table()) {
+            if let Some(table) = view.tables.get_mut(&table) {
                 table.update(row);
             }
         });
@@ -542,7 +545,7 @@ impl Master {
 
     /// Writes a table's state to hbase:meta, then to the view.
     pub(crate) fn set_state(&self, table: &TableName, state: TableState) -> Result<(), Exception> {
-        self.catalog.put_state(table, state)?;
+        self.catalog.put_state(table, state).map_err(|cause| self.note_doubt(table, cause))?;
         self.update_view(|view| view.set_state(table, state));
         Ok(())
     }

@@ -764,3 +764,43 @@ fn a_restoration() {
         },
     );
 }
+
+#[test]
+fn after_a_failed_catalog_write_view_rows_and_regions_agree_again() {
+    let mut failures = 0;
+    for (late, writes) in [false, true].into_iter().flat_map(|late| (0..6).map(move |writes| (late, writes)))
+    {
+        for is_disabled_first in [false, true] {
+            let life = Life::first();
+            life.create("t", &["f"], &["g", "n"]).expect("made");
+            if is_disabled_first {
+                life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+            }
+            life.servers.fail_late(late);
+            life.servers.die_after(Some(writes));
+            let changed = match is_disabled_first {
+                false => life.done(life.master.disable_table(&pb_name("t"), None)),
+                true => life.done(life.master.enable_table(&pb_name("t"), None)),
+            };
+            life.servers.die_after(None);
+            failures += usize::from(changed.is_err());
+            // What the chore does every ten seconds.
+            life.master.carry_on_what_waits();
+            life.master.wait_idle();
+            let what =
+                format!("late {late}, {writes} writes, disabled first {is_disabled_first}, {changed:?}");
+            let report = life.master.run_hbck().expect("checked");
+            assert_eq!(report.inconsistencies, [], "{what}");
+            let state = life.state("t");
+            let open = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+            let open = open.iter().filter(|row| life.servers.server_of(row.region.encoded_name()).is_some());
+            let expected = match state {
+                TableState::Enabled => 3,
+                TableState::Disabled => 0,
+                state => panic!("{state:?}: {what}"),
+            };
+            assert_eq!(open.count(), expected, "{state:?}: {what}");
+        }
+    }
+    assert!(failures > 10, "{failures}");
+}

@@ -47,6 +47,8 @@ pub(super) struct FakeServers {
     paused: Mutex<bool>,
     resumed: Condvar,
     writes_left: Mutex<Option<u64>>,
+    /// Whether catalog writes that fail take place.
+    fails_late: Mutex<bool>,
     flushed: Mutex<Vec<EncodedName>>,
     /// The regions and families whose major compaction was requested, in order.
     pub(super) compacted: Mutex<Vec<(EncodedName, Vec<Bytes>)>>,
@@ -86,6 +88,7 @@ impl FakeServers {
             paused: Mutex::default(),
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
+            fails_late: Mutex::default(),
             flushed: Mutex::default(),
             compacted: Mutex::default(),
             late_flushes: Mutex::default(),
@@ -141,6 +144,11 @@ impl FakeServers {
         *self.writes_left.lock() = writes;
     }
 
+    /// From now on a catalog write that fails takes place all the same, as one that waits for room on a full disk.
+    pub(super) fn fail_late(&self, late: bool) {
+        *self.fails_late.lock() = late;
+    }
+
     /// From now on only these servers are live.
     pub(super) fn set_live(&self, live: &[&str]) {
         *self.live.lock() = live.iter().copied().map(server).collect();
@@ -186,11 +194,16 @@ impl FakeServers {
         edits: Vec<CatalogEdit>,
     ) -> Result<(), Exception> {
         // The process dies before the batch or after it, so all of its edits are written or none.
+        let mut failure = None;
         if let Some(left) = self.writes_left.lock().as_mut() {
             if *left == 0 {
-                return Err(Exception::io("the process was killed by the test"));
+                failure = Some(Exception::io("the process was killed by the test"));
+            } else {
+                *left -= 1;
             }
-            *left -= 1;
+        }
+        if let Some(failure) = failure.take_if(|_| !*self.fails_late.lock()) {
+            return Err(failure);
         }
         let mut rows = self.durable.rows.lock();
         let mut deleted = self.durable.deleted.lock();
@@ -217,7 +230,7 @@ impl FakeServers {
                 }
             }
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// Checks that an order goes to the server that has the region open.

@@ -1,0 +1,68 @@
+//! Brings the view, hbase:meta and the regions of a table together again after a write to hbase:meta failed.
+//!
+//! A write that fails may still take place: on a full disk the log keeps it in memory and writes it once there is room. Then
+//! hbase:meta has a row that the view lacks, and a region may be open that is recorded as closed. Such a table is noted as *in
+//! doubt*. The next procedure of the table, or the chore within ten seconds, reads the table's rows from hbase:meta and opens or
+//! closes what the table's state asks for. Changes that have an intent need no note: they are carried on as a whole.
+
+use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{RegionInfo, TableName};
+use rpc::Exception;
+
+use crate::Master;
+
+impl Master {
+    /// Notes that a write of this table's rows failed, and returns the cause.
+    pub(crate) fn note_doubt(&self, table: &TableName, cause: Exception) -> Exception {
+        self.in_doubt.lock().insert(table.clone());
+        cause
+    }
+
+    /// Whether a write of this table's rows failed, and the table was not settled since.
+    pub(crate) fn is_in_doubt(&self, table: &TableName) -> bool {
+        self.in_doubt.lock().contains(table)
+    }
+
+    /// Settles a table that is in doubt. The caller has the lock of the table. If this fails, the table stays in doubt.
+    pub(crate) fn settle_doubt(&self, name: &TableName) -> Result<(), Exception> {
+        if !self.in_doubt.lock().remove(name) {
+            return Ok(());
+        }
+        self.settle(name).map_err(|cause| self.note_doubt(name, cause))
+    }
+
+    fn settle(&self, name: &TableName) -> Result<(), Exception> {
+        let mut content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        let (rows, state) = (content.regions.remove(name).unwrap_or_default(), content.states.get(name));
+        let table = self.update_view(|view| {
+            if let (true, Some(state)) = (view.tables.contains_key(name), state) {
+                view.set_state(name, *state);
+            }
+            let table = view.tables.get_mut(name)?;
+            rows.into_iter().for_each(|row| table.update(row));
+            Some((table.state, table.serving().cloned().collect::<Vec<_>>()))
+        });
+        let Some((state, rows)) = table else { return Ok(()) };
+        let is_open = |region: &RegionInfo| {
+            self.regions.owner(region.encoded_name()).is_some_and(|owner| !owner.is_closing)
+        };
+        let is_wanted_open = matches!(state, TableState::Enabled | TableState::Enabling);
+        let is_wrong = |row: &RegionRow| {
+            let is_recorded =
+                row.state == if is_wanted_open { RegionState::Open } else { RegionState::Closed };
+            !is_recorded || is_open(&row.region) != is_wanted_open
+        };
+        let wrong: Vec<RegionRow> = rows.into_iter().filter(is_wrong).collect();
+        tracing::info!(table = %name, regions = wrong.len(), "the table is settled after a failed write to hbase:meta");
+        if is_wanted_open {
+            self.in_parallel(wrong, |row| self.open_or_record(row))?;
+        } else {
+            self.in_parallel(wrong, |row| self.close(&row.region))?;
+        }
+        match state {
+            TableState::Enabling => self.set_state(name, TableState::Enabled),
+            TableState::Disabling => self.set_state(name, TableState::Disabled),
+            TableState::Enabled | TableState::Disabled => Ok(()),
+        }
+    }
+}
