@@ -91,7 +91,7 @@ fn install(folder: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Runs the tests of `base/objectstore`, then a server whose files are in the store.
+/// Runs the tests of `base/objectstore`, bulk loads from and into the store, then a server whose files are in the store.
 pub(crate) fn suite() -> Outcome {
     let store = Store::start()?;
     let mut tests = Command::new("cargo");
@@ -99,7 +99,7 @@ pub(crate) fn suite() -> Outcome {
         // Built with the features of the whole workspace, so that cargo need not build the libraries again.
         .args(["test", "--quiet", "--workspace", "--test", "store"])
         .env("BELLOWS_S3_ENDPOINT", &store.endpoint);
-    succeed("the tests of the object store", tests)?;
+    succeed("the tests of the object store and of bulk loads", tests)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Store)?;
     crash::run_on_store(ROUNDS, &store.endpoint, LogPlace::Disk)?;
     let data = PathBuf::from(format!("s3://bellows/takeover-{}", std::process::id()));

@@ -57,6 +57,7 @@ mod watch;
 mod tests;
 
 pub use admin_service::AdminService;
+pub use bulk_source::{ForeignFile, ForeignStorage, SourcePlace};
 pub use call_sample::{CallKind, CallObserver, CallSample, SAMPLED_ONE_IN};
 pub use call_span::{CallSpan, SpanObserver};
 pub use client_meta::{BootstrapNodeService, ClientMetaService, ClusterView, MetaLocation};

@@ -15,6 +15,7 @@ use storage::{FileName, Files};
 use tokio::sync::Notify;
 
 use crate::background::Background;
+use crate::bulk_source::{ForeignStorage, SourcePaths};
 use crate::call_sample::CallObserver;
 use crate::call_span::SpanObserver;
 use crate::counters::{Counters, count, count_many};
@@ -68,6 +69,7 @@ pub struct RegionServer {
     pub(crate) slow_calls: SlowCalls,
     pub(crate) observer: OnceLock<Arc<dyn CallObserver>>,
     pub(crate) span_observer: OnceLock<Arc<dyn SpanObserver>>,
+    foreign_storage: OnceLock<Arc<dyn ForeignStorage>>,
     pub(crate) user_loads: UserLoads,
     pub(crate) janitor: Janitor,
     pub(crate) split_requests: SplitRequests,
@@ -101,6 +103,7 @@ impl RegionServer {
             slow_calls: SlowCalls::default(),
             observer: OnceLock::new(),
             span_observer: OnceLock::new(),
+            foreign_storage: OnceLock::new(),
             user_loads: UserLoads::default(),
             janitor,
             split_requests: SplitRequests::default(),
@@ -172,6 +175,19 @@ impl RegionServer {
         if self.span_observer.set(observer).is_err() {
             tracing::warn!("spans are observed already; another observer is ignored");
         }
+    }
+
+    /// Lets bulk loads name files of `storage` from now on. Without it, they name files of the root and of this machine
+    /// only. A second one is ignored.
+    pub fn set_foreign_storage(&self, storage: Arc<dyn ForeignStorage>) {
+        if self.foreign_storage.set(storage).is_err() {
+            tracing::warn!("bulk loads have foreign storage already; another one is ignored");
+        }
+    }
+
+    /// Returns what is needed to interpret the paths of a bulk load.
+    pub(crate) fn source_paths(&self) -> SourcePaths<'_> {
+        SourcePaths::new(&*self.foundation.files, self.foreign_storage.get().map(|storage| &**storage))
     }
 
     /// Passes samples of calls to `observer` from now on. A second observer is ignored.

@@ -175,7 +175,7 @@ impl Region {
                 .map_err(|_| BulkLoadRefusal::NoSuchFamily { family: string_binary(family).to_string() })?;
             let file = file.as_ref().map_err(storage::Error::clone)?;
             let caching = Store::caching(&self.info, &store.options());
-            let name = FileName::new(path.trim_start_matches('/'));
+            let name = name_in_messages(path);
             let reader = Reader::open(Arc::clone(file), name, Arc::clone(&cache), caching)?;
             let (Some(first), Some(last)) = (reader.first_key(), reader.last_key()) else {
                 return Err(BulkLoadRefusal::NoCells { path: path.clone() }.into());
@@ -207,8 +207,14 @@ impl Region {
         let place = store.folder.join(&random());
         let pin = self.pin_new(&place)?;
         let source = file.file.as_ref().map_err(storage::Error::clone)?;
-        storage::copy(&**source, &*self.files, &place)?;
-        Ok(Staged { store, digest, place, is_copy: true, _pin: Some(pin) })
+        match storage::copy(&**source, &*self.files, &place) {
+            Ok(_) => Ok(Staged { store, digest, place, is_copy: true, _pin: Some(pin) }),
+            Err(error) => {
+                // A part of the copy may be there. If it cannot be deleted now, the janitor deletes it later.
+                let _left = self.files.delete(&place);
+                Err(explain_copy(error, &file.path, source.size(), &place).into())
+            }
+        }
     }
 
     fn pin_new(&self, place: &FileName) -> Result<PinnedFile> {
@@ -351,4 +357,19 @@ impl Region {
     fn keep_for_next_opening(&self, arrived: &[Arrived<'_>]) {
         self.unfinished_load.lock().extend(arrived.iter().map(|file| Arc::clone(&file.file)));
     }
+}
+
+/// Returns a path, as the client wrote it, as a name for messages: without empty parts.
+fn name_in_messages(path: &str) -> FileName {
+    let parts = path.split(['/', '\0']).filter(|part| !matches!(*part, "" | "." | ".."));
+    FileName::new(parts.collect::<Vec<_>>().join("/"))
+}
+
+/// Adds to the error of a copy that had no room which file was copied, its size, and what to do.
+fn explain_copy(error: storage::Error, path: &str, size: u64, place: &FileName) -> storage::Error {
+    if error.kind() != Kind::Full {
+        return error;
+    }
+    storage::Error::new(Kind::Full, error.outcome(), place, "copy a bulk load file to")
+        .because(format!("{error}; free {size} bytes for the copy of {path} and load it again"))
 }

@@ -11,6 +11,7 @@ mod data_dir;
 mod doctor;
 mod estimate;
 mod failure;
+mod foreign;
 mod fsck;
 mod greeting;
 mod hand_back;

@@ -175,6 +175,19 @@ impl Root {
         Ok(())
     }
 
+    /// Opens a bucket, or a folder of HDFS, of which single files are read. Nothing is checked or written; the first read
+    /// connects to the store.
+    pub(crate) fn open_for_single_files(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        match self {
+            Root::Folder(folder) => Err(Failure::new(format!("{} is no URL of a store", folder.display()))),
+            Root::Bucket { .. } => Ok(self.bucket(conf)?),
+            Root::Hdfs { url, folder } => {
+                let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
+                Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
+            }
+        }
+    }
+
     /// Opens the root for the log alone.
     pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
         let folder = match self {

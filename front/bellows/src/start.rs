@@ -18,6 +18,7 @@ use crate::allocator;
 use crate::args::{Ports, Start};
 use crate::estimate::{Estimate, IdleServer};
 use crate::failure::Failure;
+use crate::foreign::ForeignStores;
 use crate::greeting::Greeting;
 use crate::log_place;
 use crate::replica::ReadReplica;
@@ -93,6 +94,7 @@ pub(crate) fn run(
     console.with_level(level);
     runtime.spawn(web::serve(web, settings.web_options.clone(), Arc::clone(&console)));
 
+    let foreign = ForeignStores::new(&settings.conf, root)?;
     let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
     let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
     let (OpenRoot { files, meter, probe }, log_files) = match &replica {
@@ -166,6 +168,7 @@ pub(crate) fn run(
     options.memstore_bytes_max = settings.memstore_bytes;
     options.info_port = Some(web_address.port());
     let server = RegionServer::new(server_name.clone(), foundation, options.clone());
+    server.set_foreign_storage(Arc::new(foreign));
     let again = start.clone();
     server.on_update_configuration(move || {
         Settings::gather(&again).map(|settings| settings.conf).map_err(|failure| failure.to_string())

@@ -43,6 +43,10 @@ keys! {
     HDFS_LOG_SYNC_MAX: Millis = "bellows.hdfs.log.sync.max", "300";
     /// How long any other call to HDFS may take before it fails, including the recovery of a lease.
     HDFS_CALL_MAX: Millis = "bellows.hdfs.call.max", "90000";
+    /// Stores from which clients may bulk-load files, besides the bucket or HDFS of the root and the folders of this
+    /// machine: URLs such as `s3a://BUCKET/FOLDER` and `hdfs://HOST:PORT/FOLDER`, or `*` for every store. Each includes
+    /// the folders below it. The server reads them with its own credentials, whoever the client is.
+    BULK_LOAD_SOURCES: List = "bellows.bulkload.sources", "";
     /// Price of 1,000 PUT requests to the object store, including the parts of uploads, in dollars or another currency.
     /// The defaults of all prices are those of Amazon in us-east-1.
     PRICE_PUT: Ratio = "bellows.store.price.put", "0.005";

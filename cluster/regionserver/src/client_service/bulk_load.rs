@@ -6,7 +6,8 @@
 //!    the region was split meanwhile. The tool then splits these files and tries again.
 //! 3. The tool gives the token back.
 //!
-//! By default, the tool hands its files over, and they are deleted after the load, because HBase moves them.
+//! By default, the tool hands its files over, and they are deleted after the load, because HBase moves them. As in HBase,
+//! files of other storage than the server's own stay.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use bytes::Bytes;
 use proto::{TableName, pb};
 use region::{BulkFile, BulkLoad, BulkLoadOutcome, Region};
 use rpc::{Answer, Call, Exception, Reply};
-use storage::{FileName, Files};
+use storage::FileName;
 
 use super::blocking_on_region;
-use crate::bulk_source::{self, PathRefusal, Source};
+use crate::bulk_source::{PathRefusal, Source, SourcePaths};
 use crate::counters::count;
 use crate::watch::later;
 use crate::{RegionServer, exceptions};
@@ -36,7 +37,7 @@ pub(super) fn prepare(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let user = call.connection.user.effective.as_deref().unwrap_or("unknown").replace(['/', ':'], "_");
     let world = &server.foundation().world;
     let name = format!("{user}__{table}__{:016x}{:016x}", world.random(), world.random());
-    let bulk_token = bulk_source::url(&*server.foundation().files, &layout::staging().join(&name));
+    let bulk_token = server.source_paths().url(&layout::staging().join(&name));
     Ok(Reply::of(&pb::PrepareBulkLoadResponse { bulk_token })).into()
 }
 
@@ -50,7 +51,7 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
     let running = server.clone();
     let cleaned = move || {
         let files = &running.foundation().files;
-        let folder = staging_folder(&**files, &request.bulk_token)
+        let folder = staging_folder(running.source_paths(), &request.bulk_token)
             .map_err(|refused| exceptions::of_bulk_path(&refused))?;
         let failed = |error: storage::Error| Exception::io(error.to_string());
         for entry in files.list(&folder).map_err(failed)? {
@@ -62,20 +63,18 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
 }
 
 /// Returns the staging folder that a token names.
-fn staging_folder(files: &dyn Files, token: &str) -> Result<FileName, PathRefusal> {
+fn staging_folder(paths: SourcePaths<'_>, token: &str) -> Result<FileName, PathRefusal> {
     let staging = layout::staging();
-    match Source::parse(files, token)? {
+    match paths.parse(token)? {
         Source::Within(folder) if folder.below(&staging).is_some_and(|rest| !rest.is_empty()) => Ok(folder),
-        _ => {
-            Err(PathRefusal::NoToken { token: token.to_owned(), staging: bulk_source::url(files, &staging) })
-        }
+        _ => Err(PathRefusal::NoToken { token: token.to_owned(), staging: paths.url(&staging) }),
     }
 }
 
 /// Returns the files that a request names. Refuses files that the load would delete although the server needs them.
-fn sources(files: &dyn Files, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
+fn sources(paths: SourcePaths<'_>, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
     let named = |pair: &pb::bulk_load_h_file_request::FamilyPath| {
-        let source = Source::parse(files, &pair.path)?;
+        let source = paths.parse(&pair.path)?;
         if !request.copy_file() {
             source.check_may_go()?;
         }
@@ -100,7 +99,8 @@ fn load_blocking(
     request: &pb::BulkLoadHFileRequest,
 ) -> Result<bool, Exception> {
     let files = &server.foundation().files;
-    let sources = sources(&**files, request).map_err(|refused| exceptions::of_bulk_path(&refused))?;
+    let sources =
+        sources(server.source_paths(), request).map_err(|refused| exceptions::of_bulk_path(&refused))?;
     let of = |(pair, source): (&pb::bulk_load_h_file_request::FamilyPath, &Source)| BulkFile {
         family: Bytes::clone(&pair.family),
         path: pair.path.clone(),

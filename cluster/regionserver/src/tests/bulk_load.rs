@@ -1,5 +1,7 @@
 //! Tests of PrepareBulkLoad, BulkLoadHFile and CleanupBulkLoad.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};
 use hfile::{StoreFileInfo, Writer, WriterOptions};
@@ -9,7 +11,7 @@ use rpc::Exception;
 use storage::{FileName, Files, Memory};
 
 use super::bench::{Bench, class};
-use crate::Options;
+use crate::{ForeignFile, ForeignStorage, Options, SourcePlace};
 use pb::bulk_load_h_file_request::FamilyPath;
 
 /// Writes a file as a job does, with one column in each row.
@@ -132,4 +134,72 @@ fn files_that_cannot_be_loaded_are_refused_as_by_hbase() {
     assert_eq!(refused("f", "/no/such/file").0, "FileNotFoundException");
     assert_eq!(refused("f", "hdfs://host/file").0, "DoNotRetryIOException");
     assert_eq!(bench.row("a"), Vec::<String>::new());
+}
+
+/// The store `other:`, and the URL `root:` of the server's root.
+struct OtherStore(Memory);
+
+impl ForeignStorage for OtherStore {
+    fn locate(&self, url: &str) -> Result<SourcePlace, String> {
+        match url.split_once("://") {
+            Some(("other", name)) => Ok(SourcePlace::Foreign(ForeignFile {
+                files: Arc::new(self.0.clone()),
+                name: FileName::new(name),
+                remedy: "check the other store",
+            })),
+            Some(("root", name)) => Ok(SourcePlace::Root(FileName::new(name))),
+            _ => Err("name it other://NAME".to_owned()),
+        }
+    }
+}
+
+#[test]
+fn files_of_another_store_are_copied_and_stay() {
+    let other = Memory::new();
+    write_file(&other, "out/f/one", "f", &["a", "b"]);
+    write_file(&other, "out/g/one", "g", &["a"]);
+    let bench = Bench::new();
+    let paths = [("f", "other://out/f/one"), ("g", "other://out/g/one")];
+    let refused = load(&bench, &request(&bench, "a", "token", &paths)).expect_err("no such storage");
+    assert!(
+        refused.do_not_retry && refused.message.contains("copy it there and name it file:/PATH"),
+        "{refused:?}"
+    );
+    bench.server.set_foreign_storage(Arc::new(OtherStore(other.clone())));
+    let both = request(&bench, "a", "token", &paths);
+    assert_eq!(load(&bench, &both), Ok(true));
+    let rows = ["f:x=loaded", "g:x=loaded"];
+    assert_eq!(bench.row("a"), rows);
+    assert_eq!(other.list(&FileName::new("out")).expect("listed").len(), 2, "the sources stay");
+    // The response was lost, and the job has deleted its files.
+    other.delete(&FileName::new("out/f/one")).expect("deleted");
+    other.delete(&FileName::new("out/g/one")).expect("deleted");
+    assert_eq!(load(&bench, &both), Ok(true), "a repeated call");
+    let bench = bench.kill();
+    bench.server.set_foreign_storage(Arc::new(OtherStore(other)));
+    assert_eq!(bench.row("a"), rows);
+    assert_eq!(load(&bench, &both), Ok(true), "a repeated call after a restart");
+    let gone = load(&bench, &request(&bench, "a", "other", &paths)).expect_err("gone");
+    assert_eq!(class(&gone), "FileNotFoundException");
+    assert!(gone.message.contains("check that other://out/f/one is there"), "{gone:?}");
+}
+
+#[test]
+fn a_url_of_the_root_names_the_servers_own_file() {
+    let bench = Bench::new();
+    bench.server.set_foreign_storage(Arc::new(OtherStore(Memory::new())));
+    write_file(&bench.place, "job/f/one", "f", &["a"]);
+    assert_eq!(load(&bench, &request(&bench, "a", "token", &[("f", "root://job/f/one")])), Ok(true));
+    assert_eq!(bench.place.list(&FileName::new("job")).expect("listed"), [], "the file is the region's now");
+    let region = bench.server.regions().all().remove(0);
+    let path = format!("root://{}", region.file_names(&[]).expect("listed")[0]);
+    let refused = load(&bench, &request(&bench, "a", "token", &[("f", &path)])).expect_err("an own file");
+    assert!(refused.message.contains("load it with copyFiles"), "{refused:?}");
+    let refused =
+        load(&bench, &request(&bench, "a", "token", &[("f", "hdfs://host/file")])).expect_err("refused");
+    assert_eq!(refused.message, "cannot read hdfs://host/file: name it other://NAME");
+    let none = load(&bench, &request(&bench, "a", "token", &[("f", "file:///no//such/file")]));
+    let none = none.expect_err("no file");
+    assert_eq!(class(&none), "FileNotFoundException");
+    assert!(none.message.contains("check that file:/no/such/file is there"), "{none:?}");
 }

@@ -1,12 +1,13 @@
 //! Tests of bulk loads: all files become files of the stores, or none does.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use cell::SequenceId;
 use hfile::{StoreFileInfo, Writer, WriterOptions};
 use storage::memory::Fault;
-use storage::{Capabilities, Capability, Kind, Outcome};
+use storage::{Capabilities, Capability, FileReader, Kind, Outcome};
 
 use super::file_life::Server;
 use super::*;
@@ -205,6 +206,100 @@ fn a_repeated_call_loads_nothing_and_another_load_of_the_same_file_does() {
     assert!(is_loaded(&bench.region.bulk_load(&other)));
     assert!(is_loaded(&bench.region.bulk_load(&other)), "without a token each call is a load");
     assert_eq!(bench.all(), "a/f:q@6=loaded");
+}
+
+/// A file that can be read some times, and then fails.
+struct FailingFile {
+    file: Arc<dyn FileReader>,
+    reads_left: AtomicUsize,
+    kind: Kind,
+}
+
+impl FileReader for FailingFile {
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> storage::Result<()> {
+        let left =
+            self.reads_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => self.file.read_at(offset, buffer),
+            Err(_) => {
+                Err(storage::Error::new(self.kind, Outcome::DidNotHappen, &FileName::new("source"), "read"))
+            }
+        }
+    }
+}
+
+/// Returns the files in the region's folder, without those of the region itself.
+fn store_files(bench: &Bench) -> Vec<FileName> {
+    let entries = bench.files.list(&FileName::new("data/default/t/r")).expect("listed");
+    entries.into_iter().map(|entry| entry.name).filter(|name| !name.as_str().contains("/.")).collect()
+}
+
+#[test]
+fn a_source_that_fails_leaves_nothing_and_the_call_can_be_repeated() {
+    let other = Memory::new();
+    write_file(&other, "job/f", "f:q", 0, &["a", "b"]);
+    write_file(&other, "job/g", "g:q", 1, &["a", "b"]);
+    let paths = [("f", "job/f"), ("g", "job/g")];
+    for kind in [Kind::NotFound, Kind::TooShort, Kind::ReadOnly, Kind::Failed] {
+        let mut failed = 0;
+        for reads in 0.. {
+            let bench = Bench::new();
+            let mut files = load(&bench, &other, &paths);
+            let file = other.open(&FileName::new("job/g")).expect("there");
+            files.files[1].file =
+                Ok(Arc::new(FailingFile { file, reads_left: AtomicUsize::new(reads), kind }));
+            let answer = bench.region.bulk_load(&files);
+            if is_loaded(&answer) {
+                break;
+            }
+            failed += 1;
+            assert_eq!(store_files(&bench), [], "{kind:?} after {reads} reads: {answer:?}");
+            assert_eq!(bench.all(), "", "{kind:?} after {reads} reads");
+            assert!(is_loaded(&bench.region.bulk_load(&load(&bench, &other, &paths))));
+            assert_eq!(bench.all(), "a/f:q@0=loaded a/g:q@1=loaded b/f:q@0=loaded b/g:q@1=loaded");
+        }
+        // The check of the file, its copy, and the comparison of both read the file.
+        assert!(failed > 2, "{kind:?}: {failed}");
+    }
+    assert!(paths.iter().all(|(_, path)| other.open(&FileName::new(*path)).is_ok()), "the sources stay");
+}
+
+#[test]
+fn a_copy_without_room_says_how_much_is_needed_and_leaves_nothing() {
+    let other = Memory::new();
+    write_file(&other, "job/f", "f:q", 5, &["a"]);
+    let size = other.open(&FileName::new("job/f")).expect("there").size();
+    for act in 1..=3 {
+        let bench = Bench::new();
+        bench.files.set_fault(Some(Fault {
+            act: bench.files.acts() + act,
+            kind: Kind::Full,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        }));
+        let failed = bench.region.bulk_load(&load(&bench, &other, &[("f", "job/f")]));
+        let failed = failed.expect_err("no room").to_string();
+        assert!(
+            failed.ends_with(&format!("free {size} bytes for the copy of job/f and load it again")),
+            "{failed}"
+        );
+        assert_eq!(store_files(&bench), [], "act {act}");
+        assert!(is_loaded(&bench.region.bulk_load(&load(&bench, &other, &[("f", "job/f")]))));
+    }
+}
+
+#[test]
+fn a_path_may_be_a_url() {
+    let bench = Bench::new();
+    let other = Memory::new();
+    write_file(&other, "job/f", "f:q", 5, &["a"]);
+    let mut files = load(&bench, &other, &[("f", "job/f")]);
+    files.files[0].path = "s3a://bucket//job/f".to_owned();
+    assert!(is_loaded(&bench.region.bulk_load(&files)));
 }
 
 #[test]
