@@ -9,6 +9,7 @@
 //! data/<namespace>/<table>/<region>/<family>/…     the region's own
 //! data/<namespace>/<table>/<region>/.bulkload      the last bulk load of several families; says whether it is unfinished
 //! staging/…                                        paths that identify bulk loads; the server writes no file there
+//! bellows/procedures                               ids, nonces and outcomes of procedures that clients submitted
 //! bellows/switches                                 the master's switches
 //! bellows/unfinished                               changes of tables that are not finished
 //! .hbase-snapshot/…                                snapshots
@@ -105,6 +106,11 @@ pub const MOB_REGION_START: &[u8] = b".mob";
 pub fn mob_region(name: &TableName) -> EncodedName {
     let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
     region.expect("a first row and no last one").encoded_name().clone()
+}
+
+/// Returns the object that has the master's records of procedures.
+pub fn procedures() -> FileName {
+    FileName::new("bellows/procedures")
 }
 
 /// Returns the object that holds the master's switches.

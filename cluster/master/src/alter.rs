@@ -15,6 +15,7 @@ use storage::Outcome;
 
 use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
+use crate::interrupted::schema_state;
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
@@ -128,12 +129,12 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
-        let parameters = match self.changed(&name, &change) {
-            Ok((old, new)) => Some(Parameters::alter(&old, &new)),
-            Err(refusal) if is_unchecked(&refusal) => None,
+        let (parameters, after) = match self.changed(&name, &change) {
+            Ok((old, new)) => (Some(Parameters::alter(&old, &new)), Some(schema_state(&new))),
+            Err(refusal) if is_unchecked(&refusal) => (None, None),
             Err(refusal) => return Err(refusal),
         };
-        let id = self.submit(ProcedureKind::Alter, &name.clone(), nonce, move |master| {
+        let id = self.submit_to(ProcedureKind::Alter, &name.clone(), nonce, after, move |master| {
             let (old, new) = master.changed(&name, &change)?;
             let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
             let families: Vec<Bytes> =

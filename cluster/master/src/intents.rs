@@ -34,7 +34,7 @@ use storage::{Capability, Files};
 
 use crate::Error;
 use crate::clones::{CopyKind, SnapshotCopy};
-use crate::owned_object::{self, Content, OwnedObject};
+use crate::owned_object::{self, Content, OwnedObject, decode_number, encode_number};
 use crate::replace::{Replacement, Step};
 
 /// A change of a table that has begun.
@@ -266,39 +266,15 @@ fn regions(bytes: &mut Bytes) -> Result<Vec<RegionInfo>, proto::Error> {
     (0..count).map(|_| RegionInfo::try_from(&next::<pb::RegionInfo>(bytes)?)).collect()
 }
 
+/// What is decoded, for errors.
+const WHAT: &str = "unfinished change";
 /// The name of the message that has the number of a write.
 const WRITTEN: &str = "written";
 /// The name of the message that has the greatest reserved number of a descriptor.
 const DESCRIPTOR: &str = "descriptor";
 
-fn encode_number(out: &mut Vec<u8>, name: &str, number: u64) {
-    let value = Some(Bytes::copy_from_slice(&number.to_be_bytes()));
-    let message = pb::NameBytesPair { name: name.into(), value };
-    message.encode_length_delimited(out).expect("a growing buffer takes any message");
-}
-
-/// Removes the number with this name from the beginning of `bytes`, and returns it. Returns 0 if the object does not have
-/// it, as objects of earlier versions of this program.
-fn decode_number(bytes: &mut Bytes, name: &str) -> Result<u64, proto::Error> {
-    let mut rest = bytes.clone();
-    if !rest.has_remaining() {
-        return Ok(0);
-    }
-    let message: pb::NameBytesPair = next(&mut rest)?;
-    if message.name != name {
-        return Ok(0);
-    }
-    *bytes = rest;
-    let number = message.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
-    number.ok_or_else(|| proto::Error::Malformed {
-        what: "unfinished change",
-        found: format!("whose number {name:?} has not 8 bytes"),
-    })
-}
-
 fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
-    M::decode_length_delimited(bytes)
-        .map_err(|cause| proto::Error::Decode { what: "unfinished change", cause })
+    M::decode_length_delimited(bytes).map_err(|cause| proto::Error::Decode { what: WHAT, cause })
 }
 
 /// The content of the object.
@@ -327,8 +303,8 @@ impl Content for Unfinished {
 
     fn decode(bytes: &[u8]) -> Result<(Unfinished, u64), proto::Error> {
         let (mut bytes, mut by_key) = (Bytes::copy_from_slice(bytes), BTreeMap::new());
-        let written = decode_number(&mut bytes, WRITTEN)?;
-        let descriptor = decode_number(&mut bytes, DESCRIPTOR)?;
+        let written = decode_number(&mut bytes, WRITTEN, WHAT)?;
+        let descriptor = decode_number(&mut bytes, DESCRIPTOR, WHAT)?;
         while bytes.has_remaining() {
             let intent = Intent::decode(&mut bytes)?;
             by_key.insert(intent.key(), intent);

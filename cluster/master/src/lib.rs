@@ -33,6 +33,7 @@ mod doubt;
 mod error;
 mod hbck;
 pub mod intents;
+mod interrupted;
 mod merge;
 mod mirror;
 mod mob_compactions;

@@ -61,7 +61,7 @@ impl Master {
     /// to date, because one log has both. A server that is not a replica is always up to date.
     pub(crate) fn refresh(self: &Arc<Self>, kind: ProcedureKind) -> Result<ProcedureId, Exception> {
         let master = Arc::clone(self);
-        let submission = Submission { kind, locks: LockSet::none(), nonce: None };
+        let submission = Submission { kind, locks: LockSet::none(), nonce: None, target: None };
         self.procedures.submit(submission, move |_| {
             if let Some(primary) = master.followed_primary.get() {
                 primary.refresh().map_err(Exception::io)?;

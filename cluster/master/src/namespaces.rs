@@ -10,6 +10,7 @@ use rpc::{Exception, class};
 
 use crate::Master;
 use crate::error::of_proto;
+use crate::interrupted::namespace_state;
 use crate::procedure::locks::LockSet;
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
 
@@ -22,10 +23,12 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let (name, namespace) = (name_of(namespace)?, namespace.clone());
         let parameters = Parameters::create_namespace(&namespace);
+        let after = Some(namespace_state(&namespace));
         let id = self.submit_namespace(
             ProcedureKind::CreateNamespace,
             &name.clone(),
             nonce,
+            after,
             move |master, region| {
                 if master.read_view(|view| view.namespaces.contains_key(&name)) {
                     return Err(Exception::new(
@@ -54,6 +57,7 @@ impl Master {
             ProcedureKind::ModifyNamespace,
             &name.clone(),
             nonce,
+            Some(namespace_state(&namespace)),
             move |master, region| {
                 if !master.read_view(|view| view.namespaces.contains_key(&name)) {
                     return Err(not_found(&name));
@@ -80,6 +84,7 @@ impl Master {
                 ProcedureKind::DeleteNamespace,
                 &name.clone(),
                 nonce,
+                None,
                 move |master, region| {
                     // The namespace is removed from the view first, under the same lock under which its tables are
                     // counted. So no table can be created in it afterwards.
@@ -140,10 +145,12 @@ impl Master {
         kind: ProcedureKind,
         name: &str,
         nonce: Option<NonceKey>,
+        after: Option<Bytes>,
         work: impl FnOnce(&Master, &EncodedName) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         let master = Arc::clone(self);
-        let submission = Submission { kind, locks: LockSet::namespace(name), nonce };
+        let target = self.target(kind, name, after);
+        let submission = Submission { kind, locks: LockSet::namespace(name), nonce, target };
         self.procedures.submit(submission, move |context| {
             context.pass_point_of_no_return()?;
             let region = master.namespace_region()?;

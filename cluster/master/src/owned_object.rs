@@ -1,5 +1,5 @@
-//! Small objects of which one master is the only writer: the [intents](crate::intents) and the
-//! [switches](crate::switches).
+//! Small objects of which one master is the only writer: the [intents](crate::intents), the
+//! [records of procedures](crate::procedure::records), and the [switches](crate::switches).
 //!
 //! Each write of an object has another number. So if a store carries out a swap late, the swap does not find the
 //! content that it expects. Each master begins at a random number greater than the last one, so the number in the
@@ -11,8 +11,11 @@
 
 use std::sync::Arc;
 
+use bytes::{Buf, Bytes};
 use env::sync::Mutex;
 use env::{FirstFailure, World};
+use prost::Message;
+use proto::pb;
 use storage::{Capability, FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
@@ -30,6 +33,33 @@ pub(crate) trait Content: Clone + Default {
 
     /// Returns the content of an object, and the number of its last write; 0 if the object has no number.
     fn decode(bytes: &[u8]) -> Result<(Self, u64), proto::Error>;
+}
+
+/// Writes a number with a name, as a delimited message `NameBytesPair{name, number 8B}`.
+pub(crate) fn encode_number(out: &mut Vec<u8>, name: &str, number: u64) {
+    let value = Some(Bytes::copy_from_slice(&number.to_be_bytes()));
+    let message = pb::NameBytesPair { name: name.into(), value };
+    message.encode_length_delimited(out).expect("a growing buffer takes any message");
+}
+
+/// Removes the number with this name from the beginning of `bytes`, and returns it. Returns 0 if `bytes` does not begin
+/// with it, as in objects of earlier versions of this program. `what` names the object in errors.
+pub(crate) fn decode_number(bytes: &mut Bytes, name: &str, what: &'static str) -> Result<u64, proto::Error> {
+    let mut rest = bytes.clone();
+    if !rest.has_remaining() {
+        return Ok(0);
+    }
+    let message = pb::NameBytesPair::decode_length_delimited(&mut rest)
+        .map_err(|cause| proto::Error::Decode { what, cause })?;
+    if message.name != name {
+        return Ok(0);
+    }
+    *bytes = rest;
+    let number = message.value.as_deref().and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
+    number.ok_or_else(|| proto::Error::Malformed {
+        what,
+        found: format!("whose number {name:?} has not 8 bytes"),
+    })
 }
 
 /// An object that this process opened as its only writer.

@@ -127,8 +127,9 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let families = families.to_vec();
+        let (kind, locks) = (ProcedureKind::Flush, LockSet::table_shared(&name));
         let submission =
-            Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&name), nonce };
+            Submission { kind, locks, nonce, target: self.target(kind, &name.to_string(), None) };
         self.submit_with(&name.clone(), submission, move |master, context| {
             master.check_flush(&name, &families)?;
             master.flush_all(&name, &families, context)
@@ -155,8 +156,9 @@ impl Master {
             .filter(|family| !family.is_empty())
             .collect();
         let flushed = name.clone();
-        let submission =
-            Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&name), nonce: None };
+        // No client gets the id of this procedure.
+        let (kind, locks) = (ProcedureKind::Flush, LockSet::table_shared(&name));
+        let submission = Submission { kind, locks, nonce: None, target: None };
         let id = self.submit_with(&name, submission, move |master, context| {
             let has = |family: &Bytes| {
                 master.read_view(|view| {

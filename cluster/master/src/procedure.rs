@@ -7,15 +7,19 @@
 //! A procedure that waits for its locks can be aborted. A running one can be aborted until it has passed its point of
 //! no return ([`Context::pass_point_of_no_return`]); it checks for an abort at the steps that it can undo.
 //!
-//! Procedures are not stored, but their intents are ([`crate::intents`]). The steps are ordered so that after a crash
-//! the catalog alone shows whether the table exists (see [`crate::tables`]). A procedure of an earlier master may have
-//! been forgotten before its intent was stored, so the answer to a client that asks for it has an exception
-//! ([`unknown`]). Without the exception HBase's asynchronous client would report success.
+//! The steps of procedures are not stored, but their intents are ([`crate::intents`]), and so are the ids, nonces and
+//! outcomes of the procedures that clients submit ([`records`]). The steps are ordered so that after a crash the
+//! catalog alone shows whether the table exists (see [`crate::tables`]). A start decides from that state how the
+//! procedures ended that the crash interrupted ([`crate::interrupted`]).
+//!
+//! The answer to a client that asks for a procedure without a record has an exception ([`unknown`]). Without the
+//! exception HBase's asynchronous client would report success.
 
 mod context;
 mod kind;
 pub mod locks;
 mod parameters;
+pub mod records;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -24,17 +28,22 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use env::sync::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex, MutexGuard};
 use env::{FirstFailure, HashMap, Moment, Priority, WallTime, World};
 use proto::TableName;
 use rpc::Exception;
+use storage::{Files, Kind};
 
 pub use context::{Context, ProcedureEnd};
 pub use kind::ProcedureKind;
 pub use parameters::Parameters;
 
+use crate::Error;
+use crate::error::of_storage;
+use crate::owned_object::OwnedObject;
 use crate::procedure::locks::{LockSet, LockStatus, Locks, Resource};
 use context::aborted;
+use records::{ENDED_MAX, ProcedureRecord, ProcedureRecords, ProcedureTarget, RecordedEnd};
 
 /// The id by which clients ask for a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +124,21 @@ pub struct Submission {
     pub locks: LockSet,
     /// The nonce by which a repeated submission is recognized.
     pub nonce: Option<NonceKey>,
+    /// What the procedure changes. Work that has it gets a stored record if a client submits it.
+    pub target: Option<ProcedureTarget>,
+}
+
+/// A procedure that a crash interrupted.
+#[derive(Clone, Debug)]
+pub(crate) struct InterruptedProcedure {
+    /// The id of the procedure.
+    pub(crate) id: ProcedureId,
+    /// What the procedure does.
+    pub(crate) kind: ProcedureKind,
+    /// What the procedure changes.
+    pub(crate) target: ProcedureTarget,
+    /// Whether no other procedure with the same target ended after this one was submitted.
+    pub(crate) is_alone: bool,
 }
 
 /// A procedure as lists show it.
@@ -148,6 +172,21 @@ pub fn unknown(id: ProcedureId) -> Exception {
     ))
 }
 
+/// Returns the outcome of a procedure that a crash interrupted before its change.
+fn interrupted(id: ProcedureId) -> Exception {
+    Exception::do_not_retry(format!(
+        "procedure {} was interrupted by the end of the server before its change was made: repeat it",
+        id.0
+    ))
+}
+
+/// Returns the exception for a submission whose record could not be stored. Clients retry it, except on a full disk.
+fn not_recorded(cause: storage::Error) -> Exception {
+    let (is_full, cause) = (cause.kind() == Kind::Full, of_storage(cause));
+    let message = format!("the procedure was not begun, its record could not be stored: {}", cause.message);
+    if is_full { Exception::do_not_retry(message) } else { Exception { message, ..cause } }
+}
+
 type Work = Box<dyn FnOnce(&Context) -> Result<Bytes, Exception> + Send>;
 
 /// The answer to a request to abort a procedure.
@@ -166,12 +205,42 @@ struct Entry {
     owner: Option<Arc<str>>,
     updated: WallTime,
     outcome: Outcome,
+    /// The end of the procedure. It is set before clients can read it as the outcome, so that it is stored first.
+    end: Option<RecordedEnd>,
     abort: Abort,
-    ended: Option<Moment>,
-    /// When a client first read the outcome; `None` if no client has.
-    read: Option<Moment>,
+    /// When the outcome is deleted; `None` until the procedure has ended.
+    deleted: Option<Moment>,
     nonce: Option<NonceKey>,
     parameters: Option<Arc<Parameters>>,
+    /// Whether the procedure has a stored record.
+    is_recorded: bool,
+    /// Whether the record is being stored for the first time. Until then no client gets the id.
+    is_new: bool,
+    /// What the procedure changes; empty if the procedure has no record.
+    target: ProcedureTarget,
+}
+
+impl Entry {
+    /// Whether an earlier master submitted the procedure, and a crash interrupted it before its change.
+    fn is_interrupted(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_interrupted)
+    }
+
+    fn record(&self, id: ProcedureId) -> ProcedureRecord {
+        let (Outcome::Running { submitted } | Outcome::Finished { submitted, .. }) = self.outcome;
+        ProcedureRecord {
+            id,
+            kind: self.kind,
+            target: match &self.end {
+                Some(_) => ProcedureTarget { name: self.target.name.clone(), ..ProcedureTarget::default() },
+                None => self.target.clone(),
+            },
+            owner: self.owner.clone(),
+            nonce: self.nonce,
+            submitted,
+            end: self.end.clone(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -187,6 +256,10 @@ struct Inner {
     /// Procedures that have begun and wait for other locks. Their threads are blocked.
     relocking: BTreeSet<ProcedureId>,
     running: usize,
+    /// Number of procedures whose first record is being stored.
+    recording: usize,
+    /// Number of changes of the records. A write stores all changes until its beginning.
+    changes: u64,
 }
 
 /// All procedures of a master.
@@ -196,6 +269,11 @@ pub struct Procedures {
     /// Records that another process has taken over the files. From then on no client gets the outcome of a procedure,
     /// because only the other process knows it.
     replaced: Arc<FirstFailure>,
+    /// The records of procedures.
+    records: OwnedObject<ProcedureRecords>,
+    /// Which of the changes of the records are stored. Locked while the records are written, and never while `inner` is
+    /// locked.
+    stored: Mutex<u64>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -214,17 +292,104 @@ pub fn acting_for<T>(user: Option<Arc<str>>, act: impl FnOnce() -> T) -> T {
 }
 
 impl Procedures {
-    /// Creates the procedures of a master. Ids start at the wall clock's milliseconds, so that ids of earlier masters
-    /// are not used again, unless the clock was set back.
-    pub fn new(world: World, options: Options, replaced: Arc<FirstFailure>) -> Arc<Procedures> {
-        let last = u64::try_from(world.now().0).unwrap_or(0);
-        Arc::new(Procedures {
+    /// Reads the records that earlier masters have left, and prevents those masters from writing others. Ids start at
+    /// the wall clock's milliseconds, or after the highest recorded id if that is greater.
+    ///
+    /// Procedures whose records have no outcome count as running until [`decide`](Procedures::decide).
+    pub fn open(
+        files: Arc<dyn Files>,
+        world: World,
+        options: Options,
+        replaced: Arc<FirstFailure>,
+    ) -> Result<Arc<Procedures>, Error> {
+        let records = OwnedObject::open(files, layout::procedures(), &world, Arc::clone(&replaced))?;
+        let found: ProcedureRecords = records.look(Clone::clone);
+        let now = u64::try_from(world.now().0).unwrap_or(0);
+        let mut inner = Inner { last: found.last.max(now), ..Inner::default() };
+        for record in found.procedures {
+            let id = record.id;
+            let age = |ended: WallTime| {
+                Duration::from_millis(u64::try_from(world.now().0.saturating_sub(ended.0)).unwrap_or(0))
+            };
+            let left = record.end.as_ref().map(|end| options.outcome_kept.saturating_sub(age(end.ended)));
+            if left.is_some_and(|left| left.is_zero()) {
+                continue;
+            }
+            if let Some(nonce) = record.nonce {
+                inner.by_nonce.insert(nonce, id);
+            }
+            inner.last = inner.last.max(id.0);
+            let submitted = record.submitted;
+            let outcome = match &record.end {
+                None => Outcome::Running { submitted },
+                Some(end) => Outcome::Finished { submitted, ended: end.ended, result: end.result.clone() },
+            };
+            let entry = Entry {
+                kind: record.kind,
+                owner: record.owner,
+                updated: record.end.as_ref().map_or(submitted, |end| end.ended),
+                outcome,
+                end: record.end,
+                abort: Abort::TooLate,
+                deleted: left.map(|left| world.moment().plus(left)),
+                nonce: record.nonce,
+                parameters: None,
+                is_recorded: true,
+                is_new: false,
+                target: record.target,
+            };
+            inner.known.insert(id, entry);
+        }
+        Ok(Arc::new(Procedures {
             world,
             options,
             replaced,
-            inner: Mutex::new(Inner { last, ..Inner::default() }),
+            records,
+            stored: Mutex::default(),
+            inner: Mutex::new(inner),
             changed: Condvar::new(),
-        })
+        }))
+    }
+
+    /// Returns the procedures that a crash interrupted, by id. A start calls this before it serves clients.
+    pub(crate) fn interrupted(&self) -> Vec<InterruptedProcedure> {
+        let inner = self.inner.lock();
+        let records: Vec<ProcedureRecord> = inner.known.iter().map(|(id, entry)| entry.record(*id)).collect();
+        let found = records.iter().filter(|record| record.end.is_none()).map(|record| {
+            let is_met_by = |other: &ProcedureRecord| {
+                let ended_before = other.end.as_ref().is_some_and(|end| end.ended < record.submitted);
+                other.id != record.id && other.target.name == record.target.name && !ended_before
+            };
+            let is_alone = !records.iter().any(is_met_by);
+            InterruptedProcedure { id: record.id, kind: record.kind, target: record.target.clone(), is_alone }
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(|procedure| procedure.id);
+        found
+    }
+
+    /// Sets the outcomes of procedures that a crash interrupted, and stores them with one write. A procedure that is
+    /// `None` here has not made its change: its outcome is an exception that says so, and a submission with its nonce
+    /// begins it again, with the same id.
+    pub(crate) fn decide(&self, outcomes: Vec<(ProcedureId, Option<Result<Bytes, Exception>>)>) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        for (id, result) in &outcomes {
+            let Some(entry) = inner.known.get_mut(id) else { continue };
+            let is_interrupted = result.is_none();
+            let result = result.clone().unwrap_or_else(|| Err(interrupted(*id)));
+            entry.end = Some(RecordedEnd { ended: self.world.now(), result, is_interrupted });
+        }
+        inner.changes += 1;
+        let change = inner.changes;
+        drop(inner);
+        if let Err(cause) = self.store(change) {
+            tracing::warn!(%cause, "the outcomes of interrupted procedures are not stored; the next write stores them");
+        }
+        let mut inner = self.inner.lock();
+        outcomes.iter().for_each(|(id, _)| self.publish(&mut inner, *id));
     }
 
     /// Submits `work`, which begins when the procedure has its locks. If the nonce is that of an earlier submission,
@@ -234,34 +399,63 @@ impl Procedures {
         submission: Submission,
         work: impl FnOnce(&Context) -> Result<Bytes, Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
-        let Submission { kind, locks, nonce } = submission;
+        let Submission { kind, locks, nonce, target } = submission;
         let mut inner = self.inner.lock();
         self.forget_old(&mut inner);
-        if let Some(&known) = nonce.and_then(|nonce| inner.by_nonce.get(&nonce)) {
+        if let Some(known) = self.submitted_with(&mut inner, nonce) {
             return Ok(known);
         }
-        if inner.waiting.len() >= self.options.waiting_max {
+        if inner.waiting.len() + inner.recording >= self.options.waiting_max {
             return Err(Exception::io(format!(
                 "{} procedures wait already, the limit: try again when some have ended",
                 inner.waiting.len()
             )));
         }
-        inner.last += 1;
-        let (id, submitted) = (ProcedureId(inner.last), self.world.now());
+        // A procedure that a crash interrupted before its change begins again with its old id.
+        let again = nonce.and_then(|nonce| inner.by_nonce.get(&nonce)).copied();
+        let id = again.unwrap_or_else(|| {
+            inner.last += 1;
+            ProcedureId(inner.last)
+        });
+        let (owner, submitted) = (USER.with_borrow(Clone::clone), self.world.now());
+        let is_recorded = kind.is_recorded() && target.is_some() && (owner.is_some() || nonce.is_some());
         let entry = Entry {
             kind,
-            owner: USER.with_borrow(Clone::clone),
+            owner,
             updated: submitted,
             outcome: Outcome::Running { submitted },
+            end: None,
             abort: Abort::Possible,
-            ended: None,
-            read: None,
+            deleted: None,
             nonce,
             parameters: None,
+            is_recorded,
+            is_new: is_recorded,
+            target: target.unwrap_or_default(),
         };
-        inner.known.insert(id, entry);
+        let before = inner.known.insert(id, entry);
         if let Some(nonce) = nonce {
             inner.by_nonce.insert(nonce, id);
+        }
+        if is_recorded {
+            inner.recording += 1;
+            inner.changes += 1;
+            let change = inner.changes;
+            drop(inner);
+            let stored = self.store(change);
+            inner = self.inner.lock();
+            inner.recording -= 1;
+            self.changed.notify_all();
+            if let Err(cause) = stored {
+                if let Some(before) = before {
+                    inner.known.insert(id, before);
+                } else {
+                    inner.known.remove(&id);
+                    nonce.and_then(|nonce| inner.by_nonce.remove(&nonce));
+                }
+                return Err(not_recorded(cause));
+            }
+            inner.known.get_mut(&id).expect("kept until it has ended").is_new = false;
         }
         inner.waiting.insert(id, Box::new(work));
         inner.locks.request(id, locks);
@@ -279,7 +473,51 @@ impl Procedures {
     /// Returns the procedure that was submitted with this nonce, so that a repeated submission skips the checks. `None`
     /// if there is no nonce, or no known procedure with it.
     pub fn repeated(&self, nonce: Option<NonceKey>) -> Option<ProcedureId> {
-        nonce.and_then(|nonce| self.inner.lock().by_nonce.get(&nonce).copied())
+        self.submitted_with(&mut self.inner.lock(), nonce)
+    }
+
+    /// Returns the procedure that was submitted with this nonce. `None` if there is none, or if a crash interrupted it
+    /// before its change. Waits while the record of the procedure is being stored.
+    fn submitted_with(
+        &self,
+        inner: &mut MutexGuard<'_, Inner>,
+        nonce: Option<NonceKey>,
+    ) -> Option<ProcedureId> {
+        let nonce = nonce?;
+        loop {
+            let id = *inner.by_nonce.get(&nonce)?;
+            let entry = inner.known.get(&id).expect("its nonce is known");
+            if !entry.is_new {
+                return (!entry.is_interrupted()).then_some(id);
+            }
+            self.changed.wait(inner);
+        }
+    }
+
+    /// Stores the records up to this change of them. One write stores the changes of all procedures until it begins.
+    fn store(&self, change: u64) -> storage::Result<()> {
+        let mut stored = self.stored.lock();
+        if *stored >= change {
+            return Ok(());
+        }
+        let inner = self.inner.lock();
+        let changes = inner.changes;
+        let recorded = inner.known.iter().filter(|(_, entry)| entry.is_recorded);
+        let mut procedures: Vec<ProcedureRecord> = recorded.map(|(id, entry)| entry.record(*id)).collect();
+        let last = inner.last;
+        drop(inner);
+        procedures.sort_by_key(|record| record.id);
+        let ended = procedures.iter().filter(|record| record.end.is_some()).count();
+        let mut surplus = ended.saturating_sub(ENDED_MAX);
+        procedures.retain(|record| {
+            let is_kept = record.end.is_none() || surplus == 0;
+            surplus -= usize::from(!is_kept);
+            is_kept
+        });
+        self.records
+            .change(|records| *records = ProcedureRecords { last, procedures: procedures.clone() })?;
+        *stored = changes;
+        Ok(())
     }
 
     /// Returns the state of `id`; `None` if this master never used the id, or used it long ago.
@@ -291,11 +529,9 @@ impl Procedures {
 
     /// Records that a client has read the outcome of `id`, which is then kept for a shorter time.
     pub fn note_read(&self, id: ProcedureId) {
-        let now = self.world.moment();
-        if let Some(entry) = self.inner.lock().known.get_mut(&id)
-            && entry.ended.is_some()
-        {
-            entry.read.get_or_insert(now);
+        let deleted = self.world.moment().plus(self.options.read_outcome_kept);
+        if let Some(before) = self.inner.lock().known.get_mut(&id).and_then(|entry| entry.deleted.as_mut()) {
+            *before = deleted.min(*before);
         }
     }
 
@@ -329,11 +565,16 @@ impl Procedures {
         let mut inner = self.inner.lock();
         if inner.waiting.remove(&id).is_some() {
             inner.locks.release(id);
-            self.record(&mut inner, id, Err(aborted()));
+            // Counts as running until the outcome is stored, so that the process does not end before.
+            inner.running += 1;
+            drop(inner);
+            inner = self.end(id, Err(aborted()));
+            inner.running -= 1;
+            self.publish(&mut inner, id);
             self.start_ready(&mut inner);
             return true;
         }
-        let Some(entry) = inner.known.get_mut(&id).filter(|entry| entry.ended.is_none()) else {
+        let Some(entry) = inner.known.get_mut(&id).filter(|entry| entry.end.is_none()) else {
             return false;
         };
         if !may_interrupt || entry.abort == Abort::TooLate {
@@ -369,7 +610,7 @@ impl Procedures {
     /// Waits until no procedure waits or runs.
     pub fn wait_idle(&self) {
         let mut inner = self.inner.lock();
-        while inner.running > 0 || !inner.waiting.is_empty() {
+        while inner.running > 0 || inner.recording > 0 || !inner.waiting.is_empty() {
             self.changed.wait(&mut inner);
         }
     }
@@ -377,7 +618,7 @@ impl Procedures {
     /// Returns the number of waiting and running procedures.
     pub fn unfinished(&self) -> usize {
         let inner = self.inner.lock();
-        inner.running + inner.waiting.len()
+        inner.running + inner.recording + inner.waiting.len()
     }
 
     /// Grants every lock that is free, and starts the procedures that waited for it.
@@ -406,32 +647,56 @@ impl Procedures {
                 inner.locks.release(id);
                 inner.running -= 1;
                 let failure = Exception::io(format!("no thread could be started for the procedure: {error}"));
-                self.record(inner, id, Err(failure));
+                // Nothing was changed, so a start would decide the same. The next write stores the outcome.
+                self.set_end(inner, id, Err(failure));
+                self.publish(inner, id);
             }
         }
     }
 
-    fn record(&self, inner: &mut Inner, id: ProcedureId, result: Result<Bytes, Exception>) {
+    /// Records the end of a procedure, and stores it if the procedure has a record. Clients cannot read the outcome
+    /// before [`publish`](Procedures::publish).
+    fn end(&self, id: ProcedureId, result: Result<Bytes, Exception>) -> MutexGuard<'_, Inner> {
+        let mut inner = self.inner.lock();
+        self.set_end(&mut inner, id, result);
+        if inner.known.get(&id).is_some_and(|entry| entry.is_recorded) {
+            let change = inner.changes;
+            drop(inner);
+            if let Err(cause) = self.store(change) {
+                tracing::warn!(pid = id.0, %cause, "the procedure's outcome is not stored; the next write stores it");
+            }
+            inner = self.inner.lock();
+        }
+        inner
+    }
+
+    fn set_end(&self, inner: &mut Inner, id: ProcedureId, result: Result<Bytes, Exception>) {
+        let entry = inner.known.get_mut(&id).expect("kept until it has ended");
+        entry.end = Some(RecordedEnd { ended: self.world.now(), result, is_interrupted: false });
+        inner.changes += 1;
+    }
+
+    /// Lets clients read the outcome of a procedure that has ended.
+    fn publish(&self, inner: &mut Inner, id: ProcedureId) {
         if self.replaced.has_happened() {
             self.changed.notify_all();
             return;
         }
         let entry = inner.known.get_mut(&id).expect("kept until it has ended");
+        let Some(RecordedEnd { ended, result, .. }) = entry.end.clone() else { return };
         let (Outcome::Running { submitted } | Outcome::Finished { submitted, .. }) = entry.outcome;
-        entry.updated = self.world.now();
-        entry.outcome = Outcome::Finished { submitted, ended: entry.updated, result };
-        entry.ended = Some(self.world.moment());
+        entry.updated = ended;
+        entry.outcome = Outcome::Finished { submitted, ended, result };
+        entry.deleted = Some(self.world.moment().plus(self.options.outcome_kept));
         self.changed.notify_all();
         inner.wakers.remove(&id).into_iter().flatten().for_each(Waker::wake);
     }
 
     fn forget_old(&self, inner: &mut Inner) {
         let now = self.world.moment();
-        let (kept, read_kept) = (self.options.outcome_kept, self.options.read_outcome_kept);
         let by_nonce = &mut inner.by_nonce;
         inner.known.retain(|_, entry| {
-            let keep = entry.ended.is_none_or(|ended| now.since(ended) < kept)
-                && entry.read.is_none_or(|read| now.since(read) < read_kept);
+            let keep = entry.deleted.is_none_or(|deleted| now < deleted);
             if let (false, Some(nonce)) = (keep, entry.nonce) {
                 by_nonce.remove(&nonce);
             }

@@ -76,8 +76,8 @@ impl Master {
             ));
         }
         let name = snapshot.name.clone();
-        let submission =
-            Submission { kind: ProcedureKind::Snapshot, locks: LockSet::table_shared(&table), nonce };
+        let (kind, locks) = (ProcedureKind::Snapshot, LockSet::table_shared(&table));
+        let submission = Submission { kind, locks, nonce, target: self.target(kind, &name, None) };
         let id = self.submit_with(&table.clone(), submission, move |master, context| {
             master.keep_regions(&table, context);
             let taken = master.take_snapshot(snapshot.clone(), &table, context);

@@ -10,6 +10,7 @@
 //!    a time.
 //! 6. A table that was being enabled becomes enabled. A table that was being disabled is flushed, closed again, and
 //!    disabled.
+//! 7. The outcomes of interrupted procedures are decided ([`crate::interrupted`]).
 //!
 //! A region that cannot be opened is recorded as FAILED_OPEN in hbase:meta and reported in the server's log; all others
 //! serve. The following problems are logged and left as they are: a table without a descriptor, a change that cannot be
@@ -31,7 +32,7 @@ use storage::Files;
 
 use crate::assignments::{Assignments, StampClock};
 use crate::catalog::{Catalog, CatalogContent};
-use crate::intents::Intents;
+use crate::intents::{Intent, Intents};
 use crate::procedure::Procedures;
 use crate::switches::Switches;
 use crate::view::{CatalogView, TableEntry};
@@ -56,7 +57,12 @@ impl Master {
             cluster_id: root::found(&*files, &world)?,
             catalog: Catalog::new(Arc::clone(&regions), Arc::clone(&clock)),
             intents: Intents::open(Arc::clone(&files), &world, Arc::clone(&replaced))?,
-            procedures: Procedures::new(world.clone(), options.procedures.clone(), Arc::clone(&replaced)),
+            procedures: Procedures::open(
+                Arc::clone(&files),
+                world.clone(),
+                options.procedures.clone(),
+                Arc::clone(&replaced),
+            )?,
             switches: Switches::open(Arc::clone(&files), layout::switches(), &world, Arc::clone(&replaced))?,
             replaced,
             view: RwLock::new(CatalogView::default()),
@@ -85,7 +91,7 @@ impl Master {
         });
         master.discard_incomplete_snapshots()?;
         master.open_meta()?;
-        let mut unfinished = BTreeSet::new();
+        let (mut unfinished, mut truncated) = (BTreeSet::new(), BTreeSet::new());
         for intent in master.intents.all() {
             if let Err(cause) = master.finish(&intent) {
                 let table = intent.table();
@@ -96,12 +102,15 @@ impl Master {
                      tried again every ten seconds"
                 );
                 unfinished.insert(table.clone());
+            } else if let Intent::TruncateRegion { region, .. } = &intent {
+                truncated.insert(region.encoded_name().clone());
             }
         }
         let all_read = master.read_tables(&unfinished)? && unfinished.is_empty();
         *master.left_out.lock() = unfinished;
         master.open_namespaces()?;
         master.open_tables(all_read)?;
+        master.decide_interrupted(&truncated);
         Ok(master)
     }
 

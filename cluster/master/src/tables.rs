@@ -64,7 +64,8 @@ impl Master {
             return Err(refusal.clone());
         }
         let parameters = Parameters::create(&table, &regions);
-        let id = self.submit(ProcedureKind::Create, &name, nonce, move |master| match refusal {
+        let first = regions.first().map(|region| region.encoded_name().as_str().to_owned().into());
+        let id = self.submit_to(ProcedureKind::Create, &name, nonce, first, move |master| match refusal {
             Some(refusal) => Err(refusal),
             None => master.create(&table, &regions),
         })?;
@@ -196,7 +197,21 @@ impl Master {
         nonce: Option<NonceKey>,
         work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
-        let submission = Submission { kind, locks: LockSet::table(table), nonce };
+        self.submit_to(kind, table, nonce, None, work)
+    }
+
+    /// Like [`submit`](Master::submit), for work after which the table has the state `after`, as
+    /// [`target`](Master::target) describes it.
+    pub(crate) fn submit_to(
+        self: &Arc<Self>,
+        kind: ProcedureKind,
+        table: &TableName,
+        nonce: Option<NonceKey>,
+        after: Option<Bytes>,
+        work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
+    ) -> Result<ProcedureId, Exception> {
+        let target = self.target(kind, &table.to_string(), after);
+        let submission = Submission { kind, locks: LockSet::table(table), nonce, target };
         self.submit_with(table, submission, move |master, context| {
             context.pass_point_of_no_return()?;
             work(master)
@@ -212,8 +227,10 @@ impl Master {
         work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         let regions = regions.into_iter();
-        let table = regions.clone().next().expect("a change of regions names one").table().clone();
-        let submission = Submission { kind, locks: LockSet::regions(&table, regions), nonce };
+        let first = regions.clone().next().expect("a change of regions names one");
+        let table = first.table().clone();
+        let target = self.target(kind, first.encoded_name().as_str(), None);
+        let submission = Submission { kind, locks: LockSet::regions(&table, regions), nonce, target };
         self.submit_with(&table, submission, work)
     }
 
@@ -229,8 +246,12 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         for name in std::mem::take(&mut *self.failed_creations.lock()) {
             let (master, failed) = (Arc::clone(self), name.clone());
-            let undoing =
-                Submission { kind: ProcedureKind::TakeBack, locks: LockSet::table(&name), nonce: None };
+            let undoing = Submission {
+                kind: ProcedureKind::TakeBack,
+                locks: LockSet::table(&name),
+                nonce: None,
+                target: None,
+            };
             self.procedures.submit(undoing, move |context| {
                 context.pass_point_of_no_return()?;
                 master.resume(&failed).inspect_err(|_| {

@@ -69,10 +69,11 @@ impl Context {
     }
 
     pub(super) fn ended(&self, result: Result<Bytes, Exception>) {
-        let mut inner = self.procedures.inner.lock();
+        // The outcome is stored before other procedures get the locks. So what a start finds shows how this one ended.
+        let mut inner = self.procedures.end(self.id, result);
         inner.locks.release(self.id);
         inner.running -= 1;
-        self.procedures.record(&mut inner, self.id, result);
+        self.procedures.publish(&mut inner, self.id);
         self.procedures.start_ready(&mut inner);
     }
 }

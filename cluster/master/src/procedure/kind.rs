@@ -62,6 +62,38 @@ pub enum ProcedureKind {
 }
 
 impl ProcedureKind {
+    /// The kinds whose ids clients get, to ask for the outcome. Their procedures have stored records.
+    const RECORDED: [ProcedureKind; 18] = [
+        ProcedureKind::Create,
+        ProcedureKind::Delete,
+        ProcedureKind::Enable,
+        ProcedureKind::Disable,
+        ProcedureKind::Truncate,
+        ProcedureKind::Alter,
+        ProcedureKind::ModifyTracker,
+        ProcedureKind::ModifyFamilyTracker,
+        ProcedureKind::Flush,
+        ProcedureKind::Snapshot,
+        ProcedureKind::Clone,
+        ProcedureKind::Restore,
+        ProcedureKind::Split,
+        ProcedureKind::Merge,
+        ProcedureKind::TruncateRegion,
+        ProcedureKind::CreateNamespace,
+        ProcedureKind::ModifyNamespace,
+        ProcedureKind::DeleteNamespace,
+    ];
+
+    /// Whether procedures of this kind have a stored record if a client submits them.
+    pub fn is_recorded(self) -> bool {
+        ProcedureKind::RECORDED.contains(&self)
+    }
+
+    /// Returns the recorded kind with this full name of a class; `None` if there is none.
+    pub(super) fn of_recorded_class(name: &str) -> Option<ProcedureKind> {
+        ProcedureKind::RECORDED.into_iter().find(|kind| kind.class_name() == name)
+    }
+
     /// Returns the name of HBase's Java class with the same task, without its package. Work that is not a procedure in
     /// HBase gets a name of the same form.
     const fn class(self) -> &'static str {

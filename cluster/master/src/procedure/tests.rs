@@ -1,10 +1,15 @@
 use super::*;
 use rpc::class;
 use std::sync::mpsc;
+use storage::Memory;
 
 fn procedures(options: Options) -> (World, Arc<Procedures>) {
     let world = World::simulated(1, WallTime(1_000));
-    (world.clone(), Procedures::new(world, options, Arc::default()))
+    (world.clone(), open(&Memory::new(), &world, options))
+}
+
+fn open(memory: &Memory, world: &World, options: Options) -> Arc<Procedures> {
+    Procedures::open(Arc::new(memory.clone()), world.clone(), options, Arc::default()).expect("it opens")
 }
 
 /// Submits work on a whole table.
@@ -15,7 +20,7 @@ fn submit(
     work: impl FnOnce(&Context) -> Result<Bytes, Exception> + Send + 'static,
 ) -> Result<ProcedureId, Exception> {
     let locks = LockSet::table(&table.parse().expect("a table's name"));
-    procedures.submit(Submission { kind: ProcedureKind::Alter, locks, nonce }, work)
+    procedures.submit(Submission { kind: ProcedureKind::Alter, locks, nonce, target: None }, work)
 }
 
 #[test]
@@ -155,8 +160,12 @@ fn the_list_has_waiting_running_and_ended_procedures() {
 fn a_procedure_changes_its_locks_without_waiting_for_itself() {
     let (_, procedures) = procedures(Options { threads_max: 2, ..Options::default() });
     let table: TableName = "t".parse().expect("a table's name");
-    let shared =
-        || Submission { kind: ProcedureKind::Flush, locks: LockSet::table_shared(&table), nonce: None };
+    let shared = || Submission {
+        kind: ProcedureKind::Flush,
+        locks: LockSet::table_shared(&table),
+        nonce: None,
+        target: None,
+    };
     let (go, wait) = mpsc::channel::<()>();
     let (say, began) = mpsc::channel();
     let reader = procedures.submit(shared(), move |_| {
@@ -188,7 +197,9 @@ fn a_procedure_changes_its_locks_without_waiting_for_itself() {
 fn a_failure_of_a_replaced_master_is_not_reported() {
     let world = World::simulated(1, WallTime(1_000));
     let replaced = Arc::<FirstFailure>::default();
-    let procedures = Procedures::new(world, Options::default(), Arc::clone(&replaced));
+    let files = Arc::new(Memory::new());
+    let procedures =
+        Procedures::open(files, world, Options::default(), Arc::clone(&replaced)).expect("it opens");
     let told = Arc::clone(&replaced);
     let id = submit(&procedures, "t", None, move |_| {
         told.record(|| "another process".to_owned());
@@ -197,4 +208,140 @@ fn a_failure_of_a_replaced_master_is_not_reported() {
     .expect("accepted");
     procedures.wait_idle();
     assert!(matches!(procedures.outcome(id), Some(Outcome::Running { .. })));
+}
+
+/// Submits work with a target, so that the procedure has a record.
+fn submit_recorded(
+    procedures: &Arc<Procedures>,
+    nonce: u64,
+    work: impl FnOnce(&Context) -> Result<Bytes, Exception> + Send + 'static,
+) -> Result<ProcedureId, Exception> {
+    let target = Some(ProcedureTarget { name: "t".into(), ..ProcedureTarget::default() });
+    let locks = LockSet::table(&"t".parse().expect("a table's name"));
+    let nonce = NonceKey::of(None, Some(nonce));
+    procedures.submit(Submission { kind: ProcedureKind::Alter, locks, nonce, target }, work)
+}
+
+#[test]
+fn ids_nonces_and_outcomes_survive_the_end_of_the_process() {
+    let (memory, world) = (Memory::new(), World::simulated(1, WallTime(1_000)));
+    let first = open(&memory, &world, Options::default());
+    let done = submit_recorded(&first, 1, |_| Ok(Bytes::from_static(b"done"))).expect("accepted");
+    let failed = submit_recorded(&first, 2, |_| Err(Exception::do_not_retry("no"))).expect("accepted");
+    first.wait_idle();
+    // The clock of the next process is behind, and its ids are still higher.
+    let next = open(&memory.kill(), &World::simulated(1, WallTime(2)), Options::default());
+    let repeat = |nonce| submit_recorded(&next, nonce, |_| panic!("must not run")).expect("accepted");
+    assert_eq!((repeat(1), repeat(2)), (done, failed));
+    assert_eq!(next.wait(done), Some(Ok("done".into())));
+    assert_eq!(next.wait(failed), Some(Err(Exception::do_not_retry("no"))));
+    assert!(submit_recorded(&next, 3, |_| Ok(Bytes::new())).expect("accepted") > failed);
+    next.wait_idle();
+}
+
+#[test]
+fn an_outcome_can_be_read_only_when_it_is_stored() {
+    let (memory, world) = (Memory::new(), World::simulated(1, WallTime(1_000)));
+    let procedures = open(&memory, &world, Options::default());
+    for nonce in 1..20 {
+        let id = submit_recorded(&procedures, nonce, |_| Ok(Bytes::new())).expect("accepted");
+        procedures.wait(id);
+        let next = open(&memory, &world, Options::default());
+        assert!(next.interrupted().is_empty(), "procedure {nonce} has ended");
+        assert!(matches!(next.outcome(id), Some(Outcome::Finished { .. })));
+    }
+}
+
+#[test]
+fn the_records_are_deleted_with_the_outcomes_and_their_number_is_limited() {
+    let (memory, options) = (Memory::new(), Options::default());
+    let world = World::simulated(1, WallTime(1_000));
+    let procedures = open(&memory, &world, options.clone());
+    let first = submit_recorded(&procedures, 1, |_| Ok(Bytes::new())).expect("accepted");
+    procedures.wait_idle();
+    let later = |by: Duration| World::simulated(1, WallTime(1_000 + i64::try_from(by.as_millis()).unwrap()));
+    let next = open(&memory, &later(options.outcome_kept - Duration::from_secs(1)), options.clone());
+    assert!(next.outcome(first).is_some());
+    let next = open(&memory, &later(options.outcome_kept), options.clone());
+    assert!(next.outcome(first).is_none() && next.repeated(NonceKey::of(None, Some(1))).is_none());
+    let count = u64::try_from(ENDED_MAX).unwrap() + 10;
+    let ids: Vec<_> =
+        (2..count).map(|nonce| submit_recorded(&procedures, nonce, |_| Ok(Bytes::new())).unwrap()).collect();
+    procedures.wait_idle();
+    let next = open(&memory, &world, options);
+    assert_eq!(next.list().len(), ENDED_MAX);
+    assert!(next.outcome(ids[0]).is_none() && next.outcome(*ids.last().unwrap()).is_some());
+}
+
+#[test]
+fn a_submission_whose_record_cannot_be_stored_is_refused() {
+    let (memory, world) = (Memory::new(), World::simulated(1, WallTime(1_000)));
+    let procedures = open(&memory, &world, Options::default());
+    let (act, outcome) = (memory.acts() + 1, storage::Outcome::DidNotHappen);
+    memory.set_fault(Some(storage::memory::Fault { act, kind: Kind::Full, outcome, last: false }));
+    let refused = submit_recorded(&procedures, 1, |_| panic!("must not run")).expect_err("refused");
+    assert!(refused.do_not_retry && refused.message.starts_with("the procedure was not begun"), "{refused}");
+    assert!(procedures.list().is_empty());
+    memory.set_fault(None);
+    let id = submit_recorded(&procedures, 1, |_| Ok(Bytes::new())).expect("accepted");
+    assert_eq!(procedures.wait(id), Some(Ok(Bytes::new())));
+}
+
+#[test]
+fn an_interrupted_procedure_begins_again_with_its_id() {
+    let (memory, world) = (Memory::new(), World::simulated(1, WallTime(1_000)));
+    let first = open(&memory, &world, Options::default());
+    let (go, wait) = mpsc::channel::<()>();
+    let id = submit_recorded(&first, 1, move |_| {
+        wait.recv().expect("told");
+        Ok(Bytes::new())
+    })
+    .expect("accepted");
+    let killed = memory.kill();
+    go.send(()).expect("it waits");
+    let next = open(&killed, &world, Options::default());
+    assert_eq!(next.interrupted().iter().map(|found| found.id).collect::<Vec<_>>(), [id]);
+    next.decide(vec![(id, None)]);
+    // The decision is stored, too.
+    for next in [&next, &open(&killed, &world, Options::default())] {
+        let told = next.wait(id).expect("known").expect_err("its change was not made");
+        assert!(told.do_not_retry && told.message.contains("repeat it"), "{told}");
+    }
+    assert_eq!(next.repeated(NonceKey::of(None, Some(1))), None);
+    assert_eq!(submit_recorded(&next, 1, |_| Ok(Bytes::from_static(b"again"))).expect("accepted"), id);
+    assert_eq!(next.wait(id), Some(Ok("again".into())));
+}
+
+/// A procedure that waited for another one with the same target was submitted before the other one's change.
+#[test]
+fn an_interrupted_procedure_is_alone_if_the_others_had_ended_before() {
+    for waited in [false, true] {
+        let (memory, world) = (Memory::new(), World::simulated(1, WallTime(1_000)));
+        let procedures = open(&memory, &world, Options::default());
+        let (go, wait) = mpsc::channel::<()>();
+        let first = submit_recorded(&procedures, 1, move |_| {
+            wait.recv().expect("told");
+            Ok(Bytes::new())
+        })
+        .expect("accepted");
+        if !waited {
+            go.send(()).expect("it waits");
+            procedures.wait(first);
+            world.advance(Duration::from_secs(1));
+        }
+        let (on, held) = mpsc::channel::<()>();
+        let second = submit_recorded(&procedures, 2, move |_| {
+            held.recv().expect("told");
+            Ok(Bytes::new())
+        })
+        .expect("accepted");
+        if waited {
+            go.send(()).expect("it waits");
+            procedures.wait(first);
+        }
+        let next = open(&memory.kill(), &world, Options::default());
+        let found: Vec<_> = next.interrupted().iter().map(|found| (found.id, found.is_alone)).collect();
+        assert_eq!(found, [(second, !waited)]);
+        on.send(()).expect("it waits");
+    }
 }

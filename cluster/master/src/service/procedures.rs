@@ -23,11 +23,11 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         answer(call.decode().map(|request: pb::GetProcedureResultRequest| procedure_result(master, &request)))
     }),
     ("AbortProcedure", |master, call| {
-        answer(call.decode().map(|request: pb::AbortProcedureRequest| {
+        with(master, call, |master, request: pb::AbortProcedureRequest| {
             let may_interrupt = request.may_interrupt_if_running();
             let is_procedure_aborted = master.procedures.abort(ProcedureId(request.proc_id), may_interrupt);
-            Reply::of(&pb::AbortProcedureResponse { is_procedure_aborted })
-        }))
+            Ok(Reply::of(&pb::AbortProcedureResponse { is_procedure_aborted }))
+        })
     }),
     ("GetProcedures", |master, _| {
         let procedure = master.procedures.list().iter().map(described).collect();

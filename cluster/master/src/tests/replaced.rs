@@ -10,7 +10,7 @@ use storage::{
     Capabilities, Entry, FileName, FileReader, FileWriter, Files, Memory, Object, Result, Settled, Version,
 };
 
-use crate::procedure::{Outcome, ProcedureId};
+use crate::procedure::{NonceKey, Outcome, ProcedureId};
 
 use super::fake::{Durable, Life, name, pb_name};
 
@@ -180,4 +180,17 @@ fn a_replaced_master_changes_no_schema() {
         "it is not reported"
     );
     assert_eq!(versions(&successor(&memory, &durable)), 7);
+}
+
+/// A client that submits to a replaced master gets no id, so it repeats its call at the successor.
+#[test]
+fn a_replaced_master_accepts_no_procedure() {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let first = Life::at(memory.clone(), durable.clone(), TIME).expect("it starts");
+    let next = successor(&memory, &durable);
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: Vec::new() };
+    let nonce = NonceKey::of(Some(1), Some(2));
+    let refused = first.master.create_namespace(&namespace, nonce).expect_err("refused");
+    assert!(!refused.do_not_retry && refused.message.contains("was not begun"), "{refused}");
+    next.done(next.master.create_namespace(&namespace, nonce)).expect("created");
 }
