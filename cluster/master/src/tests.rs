@@ -8,6 +8,7 @@ mod hbck;
 mod mob_compactions;
 mod nonsense;
 mod normalizer;
+mod procedures;
 mod replaced;
 mod servers;
 mod service;

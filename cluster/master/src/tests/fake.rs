@@ -14,7 +14,8 @@ use env::{WallTime, World};
 use proto::catalog::{Column, TableState};
 use proto::{EncodedName, RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
-use storage::{FileName, Files, Memory};
+use storage::memory::Fault;
+use storage::{FileName, Files, Kind, Memory, Outcome};
 
 use crate::procedure::{self, ProcedureId};
 use crate::{Error, Master, Options, TableStateMirror};
@@ -49,6 +50,8 @@ pub(super) struct FakeServers {
     writes_left: Mutex<Option<u64>>,
     /// Whether catalog writes that fail take place.
     fails_late: Mutex<bool>,
+    /// Whether the disk fails, too, from the first write on that finds no `writes_left`.
+    kills: Mutex<bool>,
     flushed: Mutex<Vec<EncodedName>>,
     /// The regions and families whose major compaction was requested, in order.
     pub(super) compacted: Mutex<Vec<(EncodedName, Vec<Bytes>)>>,
@@ -89,6 +92,7 @@ impl FakeServers {
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
             fails_late: Mutex::default(),
+            kills: Mutex::default(),
             flushed: Mutex::default(),
             compacted: Mutex::default(),
             late_flushes: Mutex::default(),
@@ -149,6 +153,12 @@ impl FakeServers {
         *self.fails_late.lock() = late;
     }
 
+    /// Like [`die_after`](FakeServers::die_after). When a write fails, every later change of the disk fails, too.
+    pub(super) fn kill_after(&self, writes: u64) {
+        *self.kills.lock() = true;
+        self.die_after(Some(writes));
+    }
+
     /// From now on only these servers are live.
     pub(super) fn set_live(&self, live: &[&str]) {
         *self.live.lock() = live.iter().copied().map(server).collect();
@@ -197,6 +207,10 @@ impl FakeServers {
         let mut failure = None;
         if let Some(left) = self.writes_left.lock().as_mut() {
             if *left == 0 {
+                if *self.kills.lock() {
+                    let (act, outcome) = (self.files.acts() + 1, Outcome::DidNotHappen);
+                    self.files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: true }));
+                }
                 failure = Some(Exception::io("the process was killed by the test"));
             } else {
                 *left -= 1;
