@@ -46,11 +46,24 @@ pub enum Kind {
     /// The wall clock steps back, also across a start. By HBase's rules new writes may then be older than existing
     /// ones.
     ClockBack,
-    /// Calls of the object store fail, or happen and report failure; listings are stale. Only in runs with a store.
+    /// Calls of the object store fail, or happen and report failure; listings are stale.
     FailingStore,
     /// Another server takes over the files while the process is suspended, which then continues. It must acknowledge
-    /// nothing more, and end. Only in runs whose log is in a store.
+    /// nothing more, and end.
     TakeOver,
+}
+
+/// What a run must have so that a kind of fault has an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A server.
+    Server,
+    /// A disk with the log, and perhaps with the other files.
+    Disk,
+    /// An object store with all files except perhaps the log.
+    Store,
+    /// An object store with all files and the log.
+    LogInStore,
 }
 
 /// Kinds that are chosen often.
@@ -90,6 +103,28 @@ impl Kind {
         Kind::FailingStore,
         Kind::TakeOver,
     ];
+
+    /// Returns what a run must have so that this kind of fault has an effect.
+    pub fn target(self) -> Target {
+        match self {
+            Kind::SlowDisk
+            | Kind::FailingDisk
+            | Kind::WrongBits
+            | Kind::ShortReads
+            | Kind::Misdirected
+            | Kind::FullDisk => Target::Disk,
+            Kind::FailingStore => Target::Store,
+            Kind::TakeOver => Target::LogInStore,
+            Kind::Kill
+            | Kind::Power
+            | Kind::Stop
+            | Kind::Pause
+            | Kind::Slow
+            | Kind::Cut
+            | Kind::Clock
+            | Kind::ClockBack => Target::Server,
+        }
+    }
 
     /// Returns the kind of fault with this name; `None` when there is none.
     pub fn of_name(name: &str) -> Option<Kind> {
@@ -141,7 +176,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Draws the kinds of faults for a run.
+    /// Draws the kinds of faults for a run. Each of them has an effect where the server's files are.
     pub fn draw(
         scheduler: &Rc<Scheduler>,
         server: &Rc<Server>,
@@ -149,10 +184,9 @@ impl Faults {
         mut random: Random,
     ) -> Faults {
         let mut kinds = Vec::new();
-        let store = server.store().map(|_| Kind::FailingStore);
-        let take_over = server.can_be_replaced().then_some(Kind::TakeOver);
-        let of_store = [std::iter::repeat_n(store, 5), std::iter::repeat_n(take_over, 5)];
-        let choice: Vec<Kind> = OFTEN.into_iter().chain(of_store.into_iter().flatten().flatten()).collect();
+        let of_store = [Kind::FailingStore, Kind::TakeOver].into_iter().flat_map(|kind| [kind; 5]);
+        let choice: Vec<Kind> =
+            OFTEN.into_iter().chain(of_store).filter(|kind| server.has(kind.target())).collect();
         for _ in 0..random.below(5) {
             let kind = random.choose(&choice);
             if !kinds.contains(&kind) {
@@ -160,7 +194,7 @@ impl Faults {
             }
         }
         // This kind is chosen rarely, because the judges must then accept unreadable data.
-        if random.one_in(12) {
+        if random.one_in(12) && server.has(Kind::Misdirected.target()) {
             kinds.push(Kind::Misdirected);
         }
         let between_ms = random.spread(200, 20_000);
@@ -183,7 +217,11 @@ impl Faults {
     }
 
     /// Adds a kind of fault, if the seed has not chosen it.
+    ///
+    /// # Panics
+    /// If the fault would have no effect.
     pub fn add(&mut self, kind: Kind) {
+        assert!(self.server.has(kind.target()), "{kind:?} has no effect without {:?}", kind.target());
         if !self.kinds.contains(&kind) {
             self.kinds.push(kind);
         }
@@ -411,7 +449,7 @@ impl Faults {
                 self.later(10_000, Act::GiveRoom);
             }
             Kind::FailingStore => {
-                let Some(store) = self.server.store() else { return };
+                let store = self.server.store().expect("this kind has a store");
                 tell("fault: failing store", &self.scheduler);
                 let most = self.random.spread(1_000, 500_000);
                 store.set_conduct(StoreConduct {
@@ -422,7 +460,7 @@ impl Faults {
                 self.later(10_000, Act::MendStore);
             }
             Kind::TakeOver => {
-                if !self.is_down && self.server.can_be_replaced() && self.server.replaced().is_none() {
+                if !self.is_down && self.server.replaced().is_none() {
                     tell("fault: pause", &self.scheduler);
                     self.scheduler.pause(self.server.machine());
                     let most = self.random.spread(100, 10_000);

@@ -138,6 +138,10 @@ fn main() -> ExitCode {
         only: asked.only,
         presets,
     };
+    if let Some(words) = options.contradiction() {
+        eprintln!("{words}");
+        return ExitCode::from(2);
+    }
     // A region reserves memory of which it uses a small part. Clearing it would take a tenth of the time.
     env::forgo_huge_pages();
     // Of each seed only the first run counts, because the second one repeats it.

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::faults::Kind;
+use crate::faults::{Kind, Target};
 use crate::preset::Preset;
+use crate::random::Random;
+use crate::server::Settings;
 
 /// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,31 @@ pub struct Options {
     pub presets: Vec<Preset>,
 }
 
+impl Options {
+    /// Applies the presets, and moves the files and the log so that each named fault has an effect.
+    pub(crate) fn apply(&self, settings: &mut Settings, random: &mut Random) {
+        self.presets.iter().for_each(|preset| preset.apply(settings, random));
+        for target in [Target::Store, Target::LogInStore, Target::Disk] {
+            if self.faults.iter().any(|kind| kind.target() == target) {
+                settings.provide(target, random);
+            }
+        }
+    }
+
+    /// Returns an error text if one of the named faults would have no effect: a preset puts the files elsewhere, or
+    /// another fault needs them elsewhere.
+    pub fn contradiction(&self) -> Option<String> {
+        self.faults.iter().find_map(|kind| {
+            if let Some(preset) = self.presets.iter().find(|preset| !preset.allows(kind.target())) {
+                return Some(format!("the fault {kind:?} has no effect with the preset {preset:?}"));
+            }
+            let needs_store = |kind: &&Kind| kind.target() == Target::LogInStore;
+            let other = self.faults.iter().find(needs_store).filter(|_| kind.target() == Target::Disk)?;
+            Some(format!("the fault {kind:?} needs the log on the disk, and {other:?} needs it in the store"))
+        })
+    }
+}
+
 impl fmt::Display for Options {
     /// Formats the options as on the command line, with a space before each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,5 +59,68 @@ impl fmt::Display for Options {
             write!(f, " --only")?;
         }
         self.presets.iter().try_for_each(|preset| write!(f, " --preset {preset:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planted::PLANTED;
+
+    fn options(faults: &[Kind], presets: &[Preset]) -> Options {
+        Options { faults: faults.to_vec(), presets: presets.to_vec(), ..Options::default() }
+    }
+
+    #[test]
+    fn each_named_fault_has_an_effect_in_each_seed() {
+        let presets = [&[][..], &[Preset::Disk], &[Preset::Hdfs], &[Preset::Store], &[Preset::LogInStore]];
+        for kind in Kind::ALL {
+            for presets in presets {
+                let options = options(&[kind], presets);
+                if options.contradiction().is_some() {
+                    continue;
+                }
+                for seed in 0..20 {
+                    let mut random = Random::new(seed);
+                    let mut settings = Settings::draw(&mut random);
+                    options.apply(&mut settings, &mut random);
+                    assert!(settings.has(kind.target()), "{options} in seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_without_an_effect_is_refused() {
+        let words = |faults: &[Kind], presets: &[Preset]| options(faults, presets).contradiction();
+        assert_eq!(
+            words(&[Kind::Kill, Kind::FailingDisk], &[Preset::NoFlushes, Preset::LogInStore]).as_deref(),
+            Some("the fault FailingDisk has no effect with the preset LogInStore")
+        );
+        assert_eq!(
+            words(&[Kind::TakeOver], &[Preset::Disk]).as_deref(),
+            Some("the fault TakeOver has no effect with the preset Disk")
+        );
+        assert_eq!(
+            words(&[Kind::TakeOver, Kind::FullDisk], &[]).as_deref(),
+            Some("the fault FullDisk needs the log on the disk, and TakeOver needs it in the store")
+        );
+        assert_eq!(words(&[Kind::FailingStore, Kind::FailingDisk], &[Preset::Store]), None);
+    }
+
+    #[test]
+    fn the_faults_of_each_hunt_have_an_effect() {
+        for bug in PLANTED {
+            let named = |option: &str| {
+                let words = bug.hunt.split_whitespace();
+                let after = bug.hunt.split_whitespace().skip(1);
+                let values: Vec<&str> =
+                    words.zip(after).filter(|(word, _)| *word == option).map(|pair| pair.1).collect();
+                values
+            };
+            let faults: Vec<Kind> = named("--fault").into_iter().filter_map(Kind::of_name).collect();
+            let presets: Vec<Preset> = named("--preset").into_iter().filter_map(Preset::of_name).collect();
+            assert_eq!(options(&faults, &presets).contradiction(), None, "planted {}", bug.number);
+        }
     }
 }

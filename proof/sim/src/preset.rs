@@ -6,6 +6,7 @@ use std::time::Duration;
 use region::{CompactionPolicy, Level};
 
 use crate::disk::Profile;
+use crate::faults::Target;
 use crate::random::Random;
 use crate::server::Settings;
 
@@ -66,15 +67,21 @@ impl Preset {
         Preset::ALL.into_iter().find(|preset| format!("{preset:?}") == name)
     }
 
+    /// Whether a run with this preset can have what a kind of fault needs to have an effect.
+    pub(crate) fn allows(self, target: Target) -> bool {
+        match self {
+            Preset::Disk | Preset::Hdfs => !matches!(target, Target::Store | Target::LogInStore),
+            Preset::LogInStore => target != Target::Disk,
+            _ => true,
+        }
+    }
+
     pub(crate) fn apply(self, settings: &mut Settings, random: &mut Random) {
         match self {
             Preset::Disk => settings.put_on_disk(Profile::Local),
             Preset::Hdfs => settings.put_on_disk(Profile::Hdfs),
-            Preset::Store => settings.put_into_store(random),
-            Preset::LogInStore => {
-                settings.put_into_store(random);
-                settings.log_in_store = true;
-            }
+            Preset::Store => settings.provide(Target::Store, random),
+            Preset::LogInStore => settings.provide(Target::LogInStore, random),
             Preset::Janitor => {
                 settings.server.unnamed_files_period = CHORE_PERIOD;
                 settings.server.unnamed_files_grace = CHORE_PERIOD;

@@ -88,10 +88,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let server_machine = scheduler.machine("server");
     let clients_machine = scheduler.machine("clients");
     let mut settings = Settings::draw(random);
-    if options.faults.contains(&Kind::FailingStore) {
-        settings.put_into_store(random);
-    }
-    options.presets.iter().for_each(|preset| preset.apply(&mut settings, random));
+    options.apply(&mut settings, random);
     scheduler.note(|| format!("settings: {settings:?}"));
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));

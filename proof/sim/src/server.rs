@@ -18,6 +18,7 @@ use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionSe
 use storage::{FileName, Files, Memory, Segmented};
 
 use crate::disk::{Conduct, Disk, LOG_FOLDER, Leases, Medium, Profile};
+use crate::faults::Target;
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::store::Store;
@@ -189,6 +190,30 @@ impl Settings {
             self.log_in_store = random.one_in(2);
         }
     }
+
+    /// Moves the files and the log so that a kind of fault has an effect.
+    pub(crate) fn provide(&mut self, target: Target, random: &mut Random) {
+        match target {
+            Target::Server => {}
+            Target::Disk => self.log_in_store = false,
+            Target::Store => self.put_into_store(random),
+            Target::LogInStore => {
+                self.put_into_store(random);
+                self.log_in_store = true;
+            }
+        }
+    }
+
+    /// Whether the files and the log are where a kind of fault has an effect.
+    pub(crate) fn has(&self, target: Target) -> bool {
+        match target {
+            Target::Server => true,
+            // With the log in the store the server does not use its disk.
+            Target::Disk => !self.log_in_store,
+            Target::Store => self.uses_store,
+            Target::LogInStore => self.log_in_store,
+        }
+    }
 }
 
 /// Minimum size of the block cache over a store, in bytes. Reading a block from a store takes so long that a scan
@@ -276,9 +301,9 @@ impl Server {
         self.machine.get()
     }
 
-    /// Whether a process on another machine can take over the files: all of them, and the log, are in a store.
-    pub fn can_be_replaced(&self) -> bool {
-        self.settings.log_in_store
+    /// Whether the server has what a kind of fault needs to have an effect.
+    pub fn has(&self, target: Target) -> bool {
+        self.settings.has(target)
     }
 
     /// Adds a machine on which a process can take over the files.
