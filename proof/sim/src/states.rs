@@ -67,7 +67,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("list: more than 100 nodes", 200),
     ("loads: a load without an answer", 200),
     ("loads: aggregates compared with a scan", 200),
-    ("loads: files did not fit", RARE),
+    ("loads: files did not fit", 200),
     ("loads: files were loaded", 200),
     ("log in the store: a part was decided before one ahead of it", 200),
     ("network: a sender gave up", 5000),

@@ -1,5 +1,5 @@
 //! Bulk loads of files of two families, which a job writes beside the server. Either all rows of a load are there with
-//! both families, or none is. A load that is repeated because its answer was lost adds nothing. In the end
+//! both families, or none is. The server refuses files whose rows belong to several regions. A load that is repeated because its answer was lost adds nothing. In the end
 //! AggregateService must return the count and sum of a scan.
 
 use std::collections::BTreeMap;
@@ -23,6 +23,9 @@ const TABLE: &str = "loads";
 const FAMILIES: [&str; 2] = ["f", "g"];
 const AGGREGATION: &str = "org.apache.hadoop.hbase.coprocessor.AggregateImplementation";
 const INTERPRETER: &str = "org.apache.hadoop.hbase.client.coprocessor.LongColumnInterpreter";
+
+/// First letters of rows, sorted. Split keys lie between them.
+const LETTERS: [&str; 5] = ["1", "6", "b", "k", "v"];
 
 /// The expected state of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +73,14 @@ impl Loads {
         while !scene.is_over() {
             let number = scene.turn();
             let rows = 1 + random.below(self.rows_max) as usize;
-            let first = format!("{}{number:08}", random.choose(&["1", "6", "b", "k", "v"]));
+            let letter = random.below(LETTERS.len() as u64) as usize;
+            // The rows of a load that begin with two letters may belong to two regions.
+            let last = if random.one_in(4) { LETTERS.len() - 1 } else { letter };
+            let keys = keys([LETTERS[letter], LETTERS[last]], number, rows);
             let mut files = Vec::new();
             for family in FAMILIES {
                 let name = FileName::new(format!("job/{number}-{family}"));
-                if write_file(&*scene.files(), &name, family, &first, rows, number).is_ok() {
+                if write_file(&*scene.files(), &name, family, &keys, number).is_ok() {
                     files.push((family, format!("file:{}/{name}", scene.place())));
                 }
             }
@@ -82,7 +88,7 @@ impl Loads {
                 self.loads.lock().insert(number, Load { rows, known: ExpectedState::Unknown });
                 let paths: Vec<(&str, &str)> =
                     files.iter().map(|(family, path)| (*family, &**path)).collect();
-                let known = match table.bulk_load(first, &paths, &format!("token-{number}")).await {
+                let known = match table.bulk_load(keys[0].clone(), &paths, &format!("token-{number}")).await {
                     Ok(true) => ExpectedState::Loaded,
                     Ok(false) => ExpectedState::Refused,
                     Err(_) => ExpectedState::Unknown,
@@ -138,20 +144,24 @@ fn check(rows: &[Row], loads: &BTreeMap<u64, Load>, is_end: bool) -> Result<(), 
     Ok(())
 }
 
+/// Returns the sorted keys of the rows of a load. The first half begins with the first letter, the second half with the
+/// second one.
+fn keys(letters: [&str; 2], number: u64, rows: usize) -> Vec<String> {
+    (0..rows).map(|row| format!("{}{number:08}.{row:04}", letters[row * 2 / rows])).collect()
+}
+
 /// Writes a file as a job does.
 fn write_file(
     files: &dyn Files,
     name: &FileName,
     family: &str,
-    first: &str,
-    rows: usize,
+    keys: &[String],
     number: u64,
 ) -> Result<(), String> {
     scheduler().without_interruption(|| {
         let file = files.create(name).map_err(|error| error.to_string())?;
         let mut writer = Writer::create(file, name.clone(), WriterOptions::default());
-        for row in 0..rows {
-            let row = if row == 0 { first.to_owned() } else { format!("{first}.{row:04}") };
+        for row in keys {
             let cell = CellParts {
                 row: row.as_bytes(),
                 family: family.as_bytes(),
