@@ -156,6 +156,11 @@ enum Act {
 /// process checks its ownership within seconds; the rest is for calls that are repeated.
 const REPLACED_MAX: u64 = 120_000_000_000;
 
+/// Whether the error text of a server that does not start says that a file is not as it was written.
+fn reports_damage(words: &str) -> bool {
+    ["corrupt", "cannot be read", "cannot read"].iter().any(|part| words.contains(part))
+}
+
 /// The schedule of faults; see the module documentation.
 pub struct Faults {
     scheduler: Rc<Scheduler>,
@@ -169,8 +174,8 @@ pub struct Faults {
     is_down: bool,
     /// Whether the disk had faults at any time while the present process ran.
     disk_was_faulty: bool,
-    /// Number of consecutive processes that ended before they served a client.
-    failed_starts: u32,
+    /// Number of consecutive processes that reported damaged files and ended before they served a client.
+    damaged_starts: u32,
     /// The time since which a replaced process runs beside one that owns its files, in ns.
     replaced_since: Option<u64>,
 }
@@ -209,7 +214,7 @@ impl Faults {
             ahead_ms: 0,
             is_down: false,
             disk_was_faulty: false,
-            failed_starts: 0,
+            damaged_starts: 0,
             replaced_since: None,
         };
         faults.set_links(Link::default());
@@ -506,7 +511,9 @@ impl Faults {
         self.server.exit();
         self.is_down = true;
         self.later(500, Act::Start);
-        self.failed_starts = if life.was_ready.load(Ordering::Acquire) { 0 } else { self.failed_starts + 1 };
+        let has_failed = !life.was_ready.load(Ordering::Acquire);
+        let is_damaged = has_failed && failure.as_deref().is_some_and(reports_damage);
+        self.damaged_starts = if is_damaged { self.damaged_starts + 1 } else { 0 };
         let may_end = self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
         failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
     }
@@ -550,9 +557,9 @@ impl Faults {
         self.server.medium().misdirected > 0
     }
 
-    /// Returns the number of consecutive processes that ended before they served a client.
-    pub fn failed_starts(&self) -> u32 {
-        self.failed_starts
+    /// Returns the number of consecutive processes that reported damaged files and ended before they served a client.
+    pub fn damaged_starts(&self) -> u32 {
+        self.damaged_starts
     }
 
     /// Ends all faults and starts the server if it is down.
@@ -581,5 +588,18 @@ impl Faults {
         Duration::from_nanos(
             self.next_at().saturating_sub(self.scheduler.now()).clamp(1_000_000, 100_000_000),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_about_files_report_damage() {
+        assert!(reports_damage("log corrupt file=WALs/7.wal offset=0: file header, expected a whole header"));
+        assert!(reports_damage("a/.tableinfo.1.2 cannot be read: .tableinfo does not begin with PBUF"));
+        assert!(!reports_damage("cannot swap WALs/OWNER: no space left"));
+        assert!(!reports_damage("region t,,1.0. was aborted"));
     }
 }

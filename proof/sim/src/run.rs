@@ -230,14 +230,15 @@ fn judge(workload: &Arc<dyn Workload>, scene: &Scene, complaints: &Arc<Mutex<Vec
 enum End {
     /// The work that was waited for is done.
     Done,
-    /// The disk destroyed bytes that the server needs, and the server reports that.
+    /// The disk destroyed bytes that the server needs, so it reports that and does not start.
     Noticed,
     /// A failure.
     Failed(Vec<String>),
 }
 
-/// Number of consecutive failed starts after which the server counts as having detected the destroyed bytes.
-const FAILED_STARTS_MAX: u32 = 5;
+/// Number of consecutive starts that report damage after which the server counts as having detected the destroyed
+/// bytes. A server that serves clients is judged, and one that hangs has failed.
+const DAMAGED_STARTS_MAX: u32 = 5;
 
 /// Runs until the work is done, within the time limit.
 fn settle(
@@ -261,7 +262,7 @@ fn settle(
         if done {
             return End::Done;
         }
-        if faults.has_destroyed() && (scheduler.now() > end || faults.failed_starts() > FAILED_STARTS_MAX) {
+        if faults.has_destroyed() && faults.damaged_starts() > DAMAGED_STARTS_MAX {
             env::sometimes("judges: the server does not start, for the disk destroyed what it needs");
             return End::Noticed;
         }
