@@ -13,6 +13,7 @@ use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::server::{Replaced, Server};
 use crate::store::{Store, StoreConduct};
+use crate::target::Target;
 
 /// Kinds of faults; a run has some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,19 +52,6 @@ pub enum Kind {
     /// Another server takes over the files while the process is suspended, which then continues. It must acknowledge
     /// nothing more, and end.
     TakeOver,
-}
-
-/// What a run must have so that a kind of fault has an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A server.
-    Server,
-    /// A disk with the log, and perhaps with the other files.
-    Disk,
-    /// An object store with all files except perhaps the log.
-    Store,
-    /// An object store with all files and the log.
-    LogInStore,
 }
 
 /// Kinds that are chosen often.

@@ -32,6 +32,8 @@ pub mod states;
 #[cfg(debug_assertions)]
 pub mod store;
 #[cfg(debug_assertions)]
+pub mod target;
+#[cfg(debug_assertions)]
 pub mod transcript;
 #[cfg(debug_assertions)]
 pub mod workload;

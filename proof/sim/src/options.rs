@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use crate::faults::{Kind, Target};
+use crate::faults::Kind;
 use crate::preset::Preset;
 use crate::random::Random;
 use crate::server::Settings;
+use crate::target::Target;
 
 /// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use region::{CompactionPolicy, Level};
 
 use crate::disk::Profile;
-use crate::faults::Target;
 use crate::random::Random;
 use crate::server::Settings;
+use crate::target::Target;
 
 /// A group of settings that would otherwise follow from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

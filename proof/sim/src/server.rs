@@ -18,10 +18,10 @@ use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionSe
 use storage::{FileName, Files, Memory, Segmented};
 
 use crate::disk::{Conduct, Disk, LOG_FOLDER, Leases, Medium, Profile};
-use crate::faults::Target;
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::store::Store;
+use crate::target::Target;
 
 /// The options of a server that differ from seed to seed.
 #[derive(Clone)]
