@@ -70,8 +70,6 @@ impl Master {
                 {
                     Some(Ok(Bytes::new()))
                 }
-                // An interrupted flush has changed no row, and can be repeated.
-                _ if kind == ProcedureKind::Flush => None,
                 _ if self.is_unfinished(&target.name) => Some(Err(procedure::unknown(id))),
                 Some(now) if now == target.before && is_alone => None,
                 // The other procedure may have created the namespace with the same configuration.

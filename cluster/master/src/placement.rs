@@ -128,8 +128,7 @@ impl Master {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let families = families.to_vec();
         let (kind, locks) = (ProcedureKind::Flush, LockSet::table_shared(&name));
-        let submission =
-            Submission { kind, locks, nonce, target: self.target(kind, &name.to_string(), None) };
+        let submission = Submission { kind, locks, nonce, target: None };
         self.submit_with(&name.clone(), submission, move |master, context| {
             master.check_flush(&name, &families)?;
             master.flush_all(&name, &families, context)
