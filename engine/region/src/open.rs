@@ -213,7 +213,29 @@ fn comparator_of(info: &RegionInfo) -> Comparator {
 }
 
 /// Opens the store of a family with the files that its list names.
+///
+/// While this server takes over from another one, a commit that the other had begun may replace the list after it was read here
+/// and before it is claimed. Then the list is read again, as long as this server owns the log: a store has one commit at a time,
+/// and the other server begins no further one.
 fn open_store(
+    opening: &Opening,
+    access: Access,
+    family: &FamilyDescriptor,
+    flush_size: u64,
+    files_at_once: usize,
+) -> Result<Store> {
+    let open = || try_open_store(opening, access, family, flush_size, files_at_once);
+    match open() {
+        Err(Error::Fenced { .. }) if access == Access::Owner => {
+            opening.log.check_owner()?;
+            env::sometimes("region: a commit of the previous owner replaced a list before it was claimed");
+            open()
+        }
+        outcome => outcome,
+    }
+}
+
+fn try_open_store(
     opening: &Opening,
     access: Access,
     family: &FamilyDescriptor,

@@ -71,6 +71,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("loads: files were loaded", 200),
     ("log in the store: a part was decided before one ahead of it", 200),
     ("network: a sender gave up", 5000),
+    ("region: a commit of the previous owner replaced a list before it was claimed", RARE),
     ("registers: a history of more than 20 answers", 200),
     ("server: a replaced server has ended", 5000),
     ("server: ended because a region was aborted", 5000),
