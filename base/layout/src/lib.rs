@@ -102,10 +102,15 @@ pub fn keep_region_info(files: &dyn Files, folder: &FileName, info: &RegionInfo)
 /// The start key of the pseudo-region to which a table's MOB files belong in HBase. No server opens this region.
 pub const MOB_REGION_START: &[u8] = b".mob";
 
+/// Returns the pseudo-region to which a table's MOB files belong in HBase.
+pub fn mob_region_info(name: &TableName) -> RegionInfo {
+    let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
+    region.expect("a first row and no last one")
+}
+
 /// Returns the encoded name of the pseudo-region to which a table's MOB files belong in HBase.
 pub fn mob_region(name: &TableName) -> EncodedName {
-    let region = RegionInfo::new(name.clone(), MOB_REGION_START.into(), "".into(), RegionId(0));
-    region.expect("a first row and no last one").encoded_name().clone()
+    mob_region_info(name).encoded_name().clone()
 }
 
 /// Returns the object that has the master's records of procedures.

@@ -47,8 +47,9 @@ impl Upload {
     }
 
     fn failed(&self, error: &object_store::Error, act: &'static str) -> Error {
-        // If the keys were rotated, the caller's next attempt has the new ones.
-        let _is_next_attempt_different = self.bucket.has_new_keys(self.bucket.key_changes(), error);
+        // An upload is not repeated here. But if the keys were rotated, the caller's next attempt has the new ones.
+        let changes = self.bucket.key_changes();
+        let _has_read_them_again = self.bucket.has_new_keys(changes, error);
         of_store(error, Outcome::MayHaveHappened, &self.name, act)
     }
 

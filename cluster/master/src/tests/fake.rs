@@ -12,7 +12,7 @@ use contract::{
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
 use proto::catalog::{Column, TableState};
-use proto::{EncodedName, RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
+use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::Exception;
 use storage::memory::Fault;
 use storage::{FileName, Files, Kind, Memory, Outcome};
@@ -377,13 +377,8 @@ impl FakeServers {
             family_files: order.table.families().iter().map(family).collect(),
         };
         // The MOB files of a region belong to a region that all of the table share.
-        let of_mob_files = RegionInfo::new(
-            order.region.table().clone(),
-            layout::MOB_REGION_START.into(),
-            Bytes::new(),
-            RegionId(0),
-        );
-        Ok(vec![manifest(&order.region), manifest(&of_mob_files.expect("lawful"))])
+        let of_mob_files = layout::mob_region_info(order.region.table());
+        Ok(vec![manifest(&order.region), manifest(&of_mob_files)])
     }
 
     /// Writes one file for each family, which names the file of the source.

@@ -11,7 +11,7 @@ use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, TableDescriptor, pb};
 use rpc::class;
 use storage::memory::Fault;
-use storage::{Files, Kind, Outcome};
+use storage::{Files, Kind, Memory, Outcome};
 
 use super::fake::{Life, name, pb_name, schema};
 use crate::descriptors;
@@ -99,6 +99,13 @@ fn a_table_without_a_descriptor_is_out_of_reach_and_keeps_its_files() {
     assert_eq!(next.next().state("t"), TableState::Enabled);
 }
 
+/// Starts the next master on `files`, and fails the storage call number `act`; returns `None` if the start fails.
+fn start_with_fault(life: &Life, files: Memory, act: u64) -> Option<Life> {
+    let (act, outcome) = (files.acts() + act, Outcome::DidNotHappen);
+    files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+    Life::on(files, life.durable.clone()).ok()
+}
+
 #[test]
 fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
     let life = Life::first();
@@ -110,16 +117,7 @@ fn a_change_that_cannot_be_finished_keeps_only_its_table_from_serving() {
     intents.begin(Intent::Create { table, regions }).unwrap();
     let mut out_of_reach = 0;
     for act in 1..20 {
-        // A start in which one storage call fails.
-        let files = life.files.kill();
-        let fault = Fault {
-            act: files.acts() + act,
-            kind: Kind::Failed,
-            outcome: Outcome::DidNotHappen,
-            last: false,
-        };
-        files.set_fault(Some(fault));
-        let Ok(next) = Life::on(files, life.durable.clone()) else { continue };
+        let Some(next) = start_with_fault(&life, life.files.kill(), act) else { continue };
         assert_eq!(next.state("t"), TableState::Enabled);
         if !next.has("u") {
             out_of_reach += 1;
@@ -148,15 +146,7 @@ fn a_table_that_a_start_left_out_is_in_reach_once_its_change_is_finished() {
             let world = World::simulated(1, WallTime(1));
             let before = Intents::open(Arc::new(files.clone()), &world, Arc::default()).unwrap();
             before.begin(intent.clone()).unwrap();
-            // A start in which one storage call fails.
-            let fault = Fault {
-                act: files.acts() + act,
-                kind: Kind::Failed,
-                outcome: Outcome::DidNotHappen,
-                last: false,
-            };
-            files.set_fault(Some(fault));
-            let Ok(next) = Life::on(files, life.durable.clone()) else { continue };
+            let Some(next) = start_with_fault(&life, files, act) else { continue };
             let was_left_out = next.master.is_left_out(&name(table));
             left_out += usize::from(was_left_out);
             // What the chore does every ten seconds.

@@ -9,10 +9,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cache::{Cache, Caching};
 use proto::pb::snapshot_region_manifest::{FamilyFiles, StoreFile as ManifestFile};
-use proto::{RegionId, RegionInfo, TableDescriptor, TableName, pb};
+use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::Files;
 
 use super::{manifest, size_of};
@@ -49,13 +48,11 @@ impl Region {
         let (mut families, mut missing) = (Vec::new(), Vec::new());
         for family in &source.family_files {
             let here = place_of(info.table(), info.encoded_name(), &family.family_name);
-            let is_mob = |table: &TableDescriptor| {
-                let family = table.families().iter().find(|known| *known.name() == family.family_name);
-                family.and_then(|family| family.options().ok()).is_some_and(|options| options.is_mob)
-            };
+            let options = table.families().iter().find(|known| *known.name() == family.family_name);
+            let options = options.and_then(|family| family.options().ok());
             // A family without MOB values now may have had them.
             let own = here.mob_place(&here.table).mob_folder();
-            if !is_mob(table) && files.list(&own)?.is_empty() {
+            if !options.is_some_and(|options| options.is_mob) && files.list(&own)?.is_empty() {
                 continue;
             }
             let store_files = mob_files_of_store(&**files, &here, &family.store_files, &mut missing)?;
@@ -63,13 +60,7 @@ impl Region {
                 families.push(FamilyFiles { family_name: family.family_name.clone(), store_files });
             }
         }
-        let region = RegionInfo::new(
-            info.table().clone(),
-            Bytes::from_static(layout::MOB_REGION_START),
-            Bytes::new(),
-            RegionId(0),
-        );
-        let region = region.expect("a first row and no last one");
+        let region = layout::mob_region_info(info.table());
         let manifest = (!families.is_empty()).then(|| manifest(&region, families));
         Ok(SnapshotMobFiles { manifest, missing })
     }

@@ -413,8 +413,7 @@ fn mob_files_in_the_archive_stay_while_a_store_file_or_a_manifest_names_them() {
     };
     // A snapshot of HBase lists the MOB files as files of a region.
     let table: proto::TableName = "ns:t".parse().expect("a name");
-    let mob_region =
-        RegionInfo::new(table, ".mob".into(), "".into(), proto::RegionId(0)).expect("no last row");
+    let mob_region = layout::mob_region_info(&table);
     let manifest = proto::pb::SnapshotRegionManifest {
         region_info: proto::pb::RegionInfo::from(&mob_region),
         family_files: vec![proto::pb::snapshot_region_manifest::FamilyFiles {
