@@ -103,7 +103,7 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
 
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
-    /// not open succeeds.
+    /// not open succeeds. If the region cannot be flushed, it serves on under its term.
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;
 
     /// Removes every row of a closed region, including rows that are only in the log. Can be repeated: a crash may
@@ -136,7 +136,7 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
 
     /// Removes the folder of a table, region or family that is not in the catalog any more and whose regions are
     /// closed. Files that a link, a snapshot or a reader still needs are moved to the archive; all others are deleted.
-    /// Can be repeated.
+    /// Can be repeated. Fails if a region that is open on the server has files in the folder.
     fn drop_folder(&self, server: &ServerName, folder: FileName) -> ServerFuture<()>;
 
     /// Returns the regions that the server has open, with their terms.

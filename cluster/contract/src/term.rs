@@ -76,6 +76,14 @@ impl TermLedger {
         Ok(())
     }
 
+    /// Notes that a region is still open under `term`, because its closing failed. Does nothing if a later order was
+    /// admitted meanwhile.
+    pub fn stays_open(&mut self, region: &EncodedName, term: Term) {
+        if let Some(known) = self.regions.get_mut(region).filter(|known| known.term == term) {
+            known.is_open = true;
+        }
+    }
+
     /// Returns the term under which a region is open; `None` if it is closed.
     pub fn open_term(&self, region: &EncodedName) -> Option<Term> {
         self.regions.get(region).filter(|known| known.is_open).map(|known| known.term)
@@ -105,6 +113,19 @@ mod tests {
         let stale = ledger.admit_open(&region, Term(5)).expect_err("the term ended by the server's own word");
         assert_eq!((stale.ordered, stale.known), (Term(5), Term(5)));
         ledger.admit_open(&region, Term(6)).expect("a later term");
+    }
+
+    #[test]
+    fn a_region_whose_closing_failed_is_open_unless_a_later_order_came() {
+        let region = EncodedName::parse("0123456789abcdef0123456789abcdef").expect("a name");
+        let mut ledger = TermLedger::default();
+        ledger.admit_open(&region, Term(5)).expect("the first");
+        ledger.admit_close(&region, Term(5)).expect("the open one");
+        ledger.stays_open(&region, Term(5));
+        assert_eq!(ledger.open_term(&region), Some(Term(5)));
+        ledger.admit_close(&region, Term(6)).expect("a later one");
+        ledger.stays_open(&region, Term(5));
+        assert_eq!(ledger.open_term(&region), None);
     }
 
     #[test]

@@ -171,7 +171,12 @@ impl RegionServers for LocalServers {
         let region = region.clone();
         self.order(server, move |inner| {
             inner.terms.lock().admit_close(&region, term).map_err(StaleTerm::exception)?;
-            inner.told(inner.server.close_region(&region, None)).map(drop)
+            let closed = inner.told(inner.server.close_region(&region, None)).map(drop);
+            if closed.is_err() && inner.server.regions().by_encoded_name(&region).is_some() {
+                // The region serves on, so reports must name it. A master that took it for closed would delete its files.
+                inner.terms.lock().stays_open(&region, term);
+            }
+            closed
         })
     }
 

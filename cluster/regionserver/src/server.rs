@@ -417,8 +417,19 @@ impl RegionServer {
     }
 
     /// Deletes the folder of a dropped table, region or family whose regions are closed. Files that a clone or a
-    /// snapshot needs move to the archive; others are deleted. May be repeated.
+    /// snapshot needs move to the archive; others are deleted. May be repeated. Refuses a folder that an open region
+    /// uses, because the region would go on without its files.
     pub fn drop_folder(&self, folder: &FileName) -> Result<(), region::Error> {
+        let uses = |region: &&Arc<Region>| {
+            let own = layout::region_folder(region.info());
+            own == *folder
+                || own.parent().as_ref() == Some(folder)
+                || folder.parent() == Some(own) && region.table().family(folder.last().as_bytes()).is_some()
+        };
+        if let Some(region) = self.regions.all().iter().find(uses) {
+            let words = format!("folder {folder} is to be deleted, but region {} is open", region.info());
+            return Err(region::Error::Broken(words));
+        }
         self.janitor.drop_folder(folder)
     }
 

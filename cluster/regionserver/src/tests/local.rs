@@ -138,8 +138,16 @@ fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
         bench.place.set_fault(Some(Fault { act, kind: Kind::Full, outcome, last: false }));
         done(servers.close(&name, region, Term(1))).expect_err("the disk is full");
         assert_eq!(done(servers.rows(&name, region)).expect("it serves on"), [row("a", "1")]);
+        let report = done(servers.report(&name)).expect("a report");
+        assert_eq!((report.len(), report[0].term, &report[0].region), (1, Term(1), region));
     }
     bench.place.set_fault(None);
+    let folder = layout::region_folder(&info);
+    for used in [&folder.join("f"), &folder, &folder.parent().expect("the table's")] {
+        let refused = done(servers.drop_folder(&name, used.clone())).expect_err("the region uses it");
+        assert!(refused.message.contains("is open"), "{refused}");
+    }
+    done(servers.drop_folder(&name, folder.join("gone"))).expect("the table has no such family");
     done(servers.close(&name, region, Term(1))).expect("there is room again");
     done(servers.open(&name, order(2))).expect("opens again");
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
