@@ -1,11 +1,12 @@
 //! Calls to a region other than reads and writes: coprocessor endpoints and bulk loads.
 
 use bytes::Bytes;
+use prost::Message;
 use proto::pb;
 use rpc::client::Invocation;
 
 use crate::cluster::{decode, specifier};
-use crate::{Result, Table};
+use crate::{CheckAndMutate, Error, Result, Table};
 
 impl Table {
     /// Calls a coprocessor endpoint of the region that contains `row`, with an encoded request. Returns the encoded
@@ -32,6 +33,27 @@ impl Table {
         let response = self.cluster.on_row(&self.name, &row, make).await?;
         let answer: pb::CoprocessorServiceResponse = decode(METHOD, &response)?;
         Ok(answer.value.value.unwrap_or_default())
+    }
+
+    /// Changes several rows atomically if every condition holds, and returns whether they did. The rows must be in one
+    /// region; otherwise nothing is changed, and the call fails. No nonce protects increments and appends here: an
+    /// attempt that is repeated may add twice.
+    pub async fn mutate_rows(&self, checks: &[CheckAndMutate]) -> Result<bool> {
+        const SERVICE: &str = "MultiRowMutationService";
+        const METHOD: &str = "MutateRows";
+        let Some(first) = checks.first() else { return Ok(true) };
+        checks.iter().try_for_each(CheckAndMutate::check)?;
+        let mutations = checks.iter().flat_map(|check| &check.mutations);
+        let request = pb::MutateRowsRequest {
+            mutation_request: mutations.map(|mutation| mutation.to_message(None)).collect(),
+            condition: checks.iter().map(CheckAndMutate::condition).collect(),
+            ..pb::MutateRowsRequest::default()
+        };
+        let request = request.encode_to_vec();
+        let response = self.call_endpoint(first.row.clone(), SERVICE, METHOD, request).await?;
+        let answer = pb::MutateRowsResponse::decode(response)
+            .map_err(|error| Error::Unreadable { method: METHOD, reason: error.to_string() })?;
+        Ok(answer.processed())
     }
 
     /// Loads HFiles into the region that has `row`. `files` are pairs of a family and a path that the server can open.

@@ -9,7 +9,9 @@ const RARE: u64 = 1_000_000;
 /// chance.
 pub const STATES: &[(&str, u64)] = &[
     ("appends: a word that was repeated over a start of the server", 5000),
+    ("bank: a pair was read", 200),
     ("bank: a transfer", 200),
+    ("bank: a transfer between rows", 200),
     ("cells: a get compared with the model", 200),
     ("cells: a scan compared with the model", 200),
     ("cells: an increment or append", 200),

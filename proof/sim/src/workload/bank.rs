@@ -1,6 +1,10 @@
-//! A bank: accounts are columns of a few rows, in two families. A transfer changes two accounts of a row at once, if
-//! the row's number of transfers is still the one that the client has read. Every get or scan of a row sees the same
-//! sum. At the end each row has at least the greatest number of transfers that was acknowledged.
+//! A bank: accounts are columns of pairs of rows, in two families. A transfer changes two accounts at once, if the
+//! number of transfers of their rows is still the one that the client has read. The accounts are in one row, or one is
+//! in each row of a pair; then the first row owes the second what it received, or the other way round.
+//!
+//! Every get or scan of a row sees that its sum is what it began with and what it owes. A scan of a pair that one
+//! region answers sees the same number of transfers between the rows in both, and that one row owes what the other
+//! has lent. At the end each row has at least the greatest number of transfers that was acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +19,9 @@ use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "bank";
-const ROWS: [&str; 4] = ["a", "h", "p", "x"];
+const SPLIT_POLICY: &str = "org.apache.hadoop.hbase.regionserver.KeyPrefixRegionSplitPolicy";
+/// Rows whose keys have the same first byte are a pair. The split policy keeps them in one region.
+const PAIRS: [[&str; 2]; 4] = [["a1", "a2"], ["h1", "h2"], ["p1", "p2"], ["x1", "x2"]];
 const FAMILIES: [&str; 2] = ["f", "g"];
 
 /// The workload; see the module documentation.
@@ -28,10 +34,59 @@ pub(super) struct Bank {
     acknowledged: Mutex<BTreeMap<&'static str, i64>>,
 }
 
+/// What a row has.
+#[derive(Debug)]
+struct Accounts {
+    balances: Vec<i64>,
+    /// Number of transfers that changed the row.
+    turn: i64,
+    /// Number of those that changed the other row of the pair, too.
+    between: i64,
+    /// What the row has received from the other row, less what it has given.
+    owed: i64,
+}
+
+impl Accounts {
+    /// The condition that the row is still as it was read.
+    fn unchanged(&self, row: &'static str) -> CheckAndMutate {
+        CheckAndMutate::column(row, "f", "turn").equals(number(self.turn))
+    }
+
+    /// Returns a put that adds each amount to an account of the row.
+    fn changed(&self, row: &'static str, amounts: &[(u64, i64)]) -> Put {
+        let put = Put::row(row).set("f", "turn", number(self.turn + 1));
+        amounts.iter().fold(put, |put, (account, amount)| {
+            let (family, name) = column(*account);
+            put.set(family, name, number(self.balances[*account as usize] + amount))
+        })
+    }
+
+    /// Returns a put that adds to an account what the other row of the pair gives.
+    fn lent(&self, row: &'static str, account: u64, amount: i64) -> Put {
+        self.changed(row, &[(account, amount)]).set("g", "between", number(self.between + 1)).set(
+            "f",
+            "owed",
+            number(self.owed + amount),
+        )
+    }
+}
+
+fn column(account: u64) -> (&'static str, String) {
+    (FAMILIES[account as usize % 2], format!("a{account}"))
+}
+
+fn number(number: i64) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
 impl Bank {
     pub(super) fn new(random: &mut Random) -> Bank {
+        let mut table = table(TABLE, &FAMILIES, random);
+        let attributes = table.attributes_mut();
+        attributes.set("SPLIT_POLICY".into(), SPLIT_POLICY.into());
+        attributes.set("KeyPrefixRegionSplitPolicy.prefix_length".into(), "1".into());
         Bank {
-            table: table(TABLE, &FAMILIES, random),
+            table,
             splits: splits(random),
             clients: 1 + random.below(4),
             accounts: 2 + random.below(6),
@@ -45,31 +100,50 @@ impl Bank {
         *greatest = turn.max(*greatest);
     }
 
-    fn sum(&self) -> i64 {
-        self.accounts as i64 * 100
-    }
-
     fn first(&self, row: &str) -> Put {
         let accounts = (0..self.accounts).fold(Put::row(row.to_owned()), |put, account| {
-            put.set(FAMILIES[account as usize % 2], format!("a{account}"), 100i64.to_be_bytes().to_vec())
+            let (family, name) = column(account);
+            put.set(family, name, number(100))
         });
-        accounts.set("f", "turn", 0i64.to_be_bytes().to_vec())
+        accounts.set("f", "turn", number(0)).set("g", "between", number(0)).set("f", "owed", number(0))
     }
 
-    /// Returns the balances of a row; none if the row does not exist yet.
-    fn balances(&self, row: &Row) -> Result<Vec<i64>, String> {
+    /// Returns what a row has; none if the row does not exist yet.
+    fn accounts(&self, row: &Row) -> Result<Option<Accounts>, String> {
         if row.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let name = row.key().escape_ascii();
-        let balances: Vec<Option<i64>> = (0..self.accounts)
-            .map(|account| row.number(FAMILIES[account as usize % 2], format!("a{account}")))
-            .collect();
-        let balances: Option<Vec<i64>> = balances.into_iter().collect();
-        let balances = balances.ok_or_else(|| format!("row {name} lacks accounts"))?;
-        match balances.iter().sum::<i64>() {
-            sum if sum == self.sum() => Ok(balances),
-            sum => Err(format!("row {name} has {sum} in all, {} expected: {balances:?}", self.sum())),
+        let balances = (0..self.accounts).map(|account| {
+            let (family, name) = column(account);
+            row.number(family, name)
+        });
+        let accounts = balances.collect::<Option<Vec<i64>>>().and_then(|balances| {
+            let (turn, between) = (row.number("f", "turn")?, row.number("g", "between")?);
+            Some(Accounts { balances, turn, between, owed: row.number("f", "owed")? })
+        });
+        let accounts = accounts.ok_or_else(|| format!("row {name} lacks columns"))?;
+        let expected = self.accounts as i64 * 100 + accounts.owed;
+        match accounts.balances.iter().sum::<i64>() {
+            sum if sum == expected => Ok(Some(accounts)),
+            sum => Err(format!("row {name} has {sum} in all, {expected} expected: {accounts:?}")),
+        }
+    }
+
+    /// Checks the rows of one read of a whole pair.
+    fn check_pair(&self, rows: &[Row]) -> Result<(), String> {
+        let mut pair = Vec::new();
+        for row in rows {
+            pair.extend(self.accounts(row)?);
+        }
+        match &pair[..] {
+            [one, other] if one.between != other.between || one.owed + other.owed != 0 => {
+                let name = rows[0].key().escape_ascii();
+                Err(format!("rows {name} and the next do not agree: {one:?} and {other:?}"))
+            }
+            // A row is created before the first transfer to it.
+            [only] if only.between != 0 => Err(format!("a row lacks its other: {only:?}")),
+            _ => Ok(()),
         }
     }
 
@@ -77,36 +151,68 @@ impl Bank {
         let table = scene.client(Duration::from_secs(15)).table(TABLE).expect("a name");
         let mut random = scene.random();
         while !scene.is_over() {
-            let row = random.choose(&ROWS);
-            let Ok(read) = table.get(Get::row(row)).await else { continue };
-            let balances = match self.balances(&read) {
-                Ok(balances) => balances,
-                Err(words) => return scene.fail(format!("bank: a get: {words}")),
-            };
-            let condition = CheckAndMutate::column(row, "f", "turn");
-            if balances.is_empty() {
-                if let Ok((true, _)) = table.check_and_mutate(condition.then(self.first(row))).await {
-                    self.acknowledge(row, 0);
+            let pair = random.choose(&PAIRS);
+            let (here, there) = if random.one_in(2) { (pair[0], pair[1]) } else { (pair[1], pair[0]) };
+            let between = random.one_in(3);
+            let mut read = Vec::new();
+            for row in [here, there].into_iter().take(if between { 2 } else { 1 }) {
+                let Ok(found) = table.get(Get::row(row)).await else { break };
+                match self.accounts(&found) {
+                    Err(words) => return scene.fail(format!("bank: a get: {words}")),
+                    Ok(Some(accounts)) => read.push((row, accounts)),
+                    Ok(None) => {
+                        let absent = CheckAndMutate::column(row, "f", "turn");
+                        if let Ok((true, _)) = table.check_and_mutate(absent.then(self.first(row))).await {
+                            self.acknowledge(row, 0);
+                        }
+                        break;
+                    }
                 }
-                continue;
             }
-            let turn = read.number("f", "turn").unwrap_or(0);
             let (from, to) = (random.below(self.accounts), random.below(self.accounts));
             let amount = random.below(50) as i64;
-            if from != to {
-                let of = |account: u64| (FAMILIES[account as usize % 2], format!("a{account}"));
-                let ((from_family, from_name), (to_family, to_name)) = (of(from), of(to));
-                let put = Put::row(row)
-                    .set(from_family, from_name, (balances[from as usize] - amount).to_be_bytes().to_vec())
-                    .set(to_family, to_name, (balances[to as usize] + amount).to_be_bytes().to_vec())
-                    .set("f", "turn", (turn + 1).to_be_bytes().to_vec());
-                let condition = condition.equals(turn.to_be_bytes().to_vec());
-                if let Ok((true, _)) = table.check_and_mutate(condition.then(put)).await {
-                    self.acknowledge(row, turn + 1);
-                    env::sometimes("bank: a transfer");
+            match &read[..] {
+                [(row, accounts)] if !between && from != to => {
+                    let put = accounts.changed(row, &[(from, -amount), (to, amount)]);
+                    if let Ok((true, _)) = table.check_and_mutate(accounts.unchanged(row).then(put)).await {
+                        self.acknowledge(row, accounts.turn + 1);
+                        env::sometimes("bank: a transfer");
+                    }
                 }
+                [(payer, one), (payee, other)] => {
+                    let changes = [
+                        one.unchanged(payer).then(one.lent(payer, from, -amount)),
+                        other.unchanged(payee).then(other.lent(payee, to, amount)),
+                    ];
+                    if let Ok(true) = table.mutate_rows(&changes).await {
+                        self.acknowledge(payer, one.turn + 1);
+                        self.acknowledge(payee, other.turn + 1);
+                        env::sometimes("bank: a transfer between rows");
+                    }
+                }
+                _ => (),
             }
             scene.pause(&mut random, 200).await;
+        }
+    }
+
+    /// Scans pairs of rows. The client never retries, so that one scanner of one region returns both rows.
+    async fn auditor_of_pairs(self: Arc<Self>, scene: Scene) {
+        let table = scene.client(Duration::ZERO).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            let pair = random.choose(&PAIRS);
+            let batch = 1 + random.below(3) as u32;
+            let scan = Scan::new().from(pair[0]).through(pair[1]).caching(batch);
+            if let Ok(rows) = table.scan(scan).collect().await {
+                if let Err(words) = self.check_pair(&rows) {
+                    return scene.fail(format!("bank: a scan of a pair: {words}"));
+                }
+                if rows.len() == 2 {
+                    env::sometimes("bank: a pair was read");
+                }
+            }
+            scene.pause(&mut random, 500).await;
         }
     }
 
@@ -117,7 +223,7 @@ impl Bank {
             let batch = 1 + random.below(5) as u32;
             if let Ok(rows) = table.scan(Scan::new().caching(batch)).collect().await {
                 for row in &rows {
-                    if let Err(words) = self.balances(row) {
+                    if let Err(words) = self.accounts(row) {
                         return scene.fail(format!("bank: a scan: {words}"));
                     }
                 }
@@ -140,6 +246,7 @@ impl Workload for Bank {
         let mut all: Vec<Job<()>> =
             (0..self.clients).map(|_| Box::pin(Arc::clone(&self).client(scene.clone())) as Job<()>).collect();
         all.push(Box::pin(Arc::clone(&self).auditor(scene.clone())));
+        all.push(Box::pin(Arc::clone(&self).auditor_of_pairs(scene.clone())));
         all.push(stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name")));
         all
     }
@@ -150,8 +257,8 @@ impl Workload for Bank {
             let rows = table.scan(Scan::new()).collect().await;
             let rows =
                 rows.map_err(|error| Complaint::Unreadable(format!("bank: it cannot be read: {error}")))?;
-            for row in &rows {
-                self.balances(row).map_err(|words| Complaint::Wrong(format!("bank: {words}")))?;
+            for pair in rows.chunk_by(|row, next| row.key().first() == next.key().first()) {
+                self.check_pair(pair).map_err(|words| Complaint::Wrong(format!("bank: {words}")))?;
             }
             for (name, acknowledged) in &*self.acknowledged.lock() {
                 let row = rows.iter().find(|row| row.key() == name.as_bytes());
