@@ -418,7 +418,8 @@ impl RegionServer {
 
     /// Deletes the folder of a dropped table, region or family whose regions are closed. Files that a clone or a
     /// snapshot needs move to the archive; others are deleted. May be repeated. Refuses a folder that an open region
-    /// uses, because the region would go on without its files.
+    /// uses, because the region would go on without its files. Of a family whose cells the log may have, a file without
+    /// cells remains.
     pub fn drop_folder(&self, folder: &FileName) -> Result<(), region::Error> {
         let uses = |region: &&Arc<Region>| {
             let own = layout::region_folder(region.info());
@@ -430,7 +431,9 @@ impl RegionServer {
             let words = format!("folder {folder} is to be deleted, but region {} is open", region.info());
             return Err(region::Error::Broken(words));
         }
-        self.janitor.drop_folder(folder)
+        self.janitor.drop_folder(folder)?;
+        let Foundation { files, log, world, .. } = self.foundation();
+        region::seal_store(files, log, world, folder)
     }
 
     /// Records that a region was flushed just now.

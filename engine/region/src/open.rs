@@ -106,8 +106,14 @@ impl Region {
             table: arc_swap::ArcSwap::new(table),
         };
         let mut last = in_files;
+        if access == Access::Owner {
+            // The newest sequence id may be that of a family that was deleted. It must not be used again: the log would take
+            // the new write for one that is in files.
+            let logged = region.log.newest_edit(region.info.encoded_name().as_str().as_bytes());
+            last = last.max(logged.unwrap_or_default());
+        }
         if let Some(recovered) = &recovered {
-            last = region.replay(recovered, in_files, until)?;
+            last = last.max(region.replay(recovered, in_files, until)?);
             if access == Access::Owner {
                 // The reader need not keep the records any longer: they are in memory now, and the log's files keep
                 // them until they are flushed.

@@ -520,6 +520,19 @@ impl Log {
         self.flushed(region, SequenceId::MAX);
     }
 
+    /// Returns a sequence id that no edit of the region in this log exceeds; `None` if the log never had an edit of it, as
+    /// far as this process knows, or the region was [forgotten](Log::forget_region).
+    pub fn newest_edit(&self, region: &[u8]) -> Option<SequenceId> {
+        let back = self.shared.back();
+        // Files that are no longer needed may still exist after a crash. What they have was flushed.
+        let flushed = back.flushed.get(region).copied().filter(|through| *through != SequenceId::MAX);
+        let in_files = back.live.values().filter_map(|file| file.newest_of(region));
+        let stuck = back.stuck.as_ref().and_then(|batch| batch.regions.get(region)).map(|it| it.newest);
+        let in_buffer = self.shared.front.lock().regions.get(region).map(|it| it.newest);
+        let newest = in_files.chain(flushed).chain(stuck).chain(in_buffer).max();
+        newest.filter(|newest| *newest != SequenceId::ZERO)
+    }
+
     /// Removes spare files, because another writer found the disk full.
     pub fn remove_spares(&self) {
         // The files are removed after the lock on the back is released, because removing large files takes time.

@@ -154,6 +154,57 @@ fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
 }
 
 #[test]
+fn a_family_that_is_added_again_has_no_cells_of_its_predecessor_after_a_crash() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    let mut without = table();
+    without.remove_family(b"g").expect("it was there");
+    let open = |term, table: &proto::TableDescriptor| {
+        let order = OpenOrder { region: info.clone(), table: Arc::new(table.clone()), term: Term(term) };
+        done(servers.open(&name, order)).expect("opens");
+    };
+    let close = |term| done(servers.close(&name, info.encoded_name(), Term(term))).expect("closes");
+    open(1, &table());
+    bench.put("r", "f:x", "1");
+    bench.put("r", "g:x", "2");
+    close(1);
+    let folder = layout::region_folder(&info).join("g");
+    for _ in 0..2 {
+        done(servers.drop_folder(&name, folder.clone())).expect("dropped, also a second time");
+    }
+    open(2, &without);
+    bench.put("r", "f:x", "3");
+    close(2);
+    open(3, &table());
+    assert_eq!(bench.row("r"), ["f:x=3"]);
+    bench.put("s", "g:x", "4");
+    let bench = bench.kill();
+    assert_eq!((bench.row("r"), bench.row("s")), (vec!["f:x=3".to_owned()], vec!["g:x=4".to_owned()]));
+}
+
+#[test]
+fn a_write_after_the_deletion_of_the_family_with_the_newest_write_survives() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    let order = |term| OpenOrder { region: info.clone(), ..order(term) };
+    done(servers.open(&name, order(1))).expect("opens");
+    (0..3).for_each(|_| bench.put("r", "g:x", "1"));
+    done(servers.close(&name, info.encoded_name(), Term(1))).expect("closes");
+    done(servers.drop_folder(&name, layout::region_folder(&info).join("g"))).expect("dropped");
+    let mut table = table();
+    table.remove_family(b"g").expect("it was there");
+    done(servers.open(&name, OpenOrder { table: Arc::new(table), ..order(2) })).expect("opens");
+    bench.put("r", "f:x", "2");
+    let log = &bench.server.foundation().log;
+    log.roll().expect("another file");
+    log.tidy();
+    let bench = bench.kill();
+    assert_eq!(bench.row("r"), ["f:x=2"]);
+}
+
+#[test]
 fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
     let bench = Bench::with(crate::Options::default(), &[]);
     let (servers, name) = servers(&bench);

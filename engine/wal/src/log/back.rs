@@ -133,6 +133,11 @@ impl LogFile {
         self.regions.iter().filter(move |(region, it)| is_needed(region, it)).map(|(region, _)| &**region)
     }
 
+    /// Returns the newest sequence id of a region's edits in the file; `None` if it has no record of the region.
+    pub(super) fn newest_of(&self, region: &[u8]) -> Option<SequenceId> {
+        self.regions.get(region).map(|in_file| in_file.newest)
+    }
+
     /// Returns the cells of the index record for the section that begins at `from`.
     pub(super) fn section_index(&self, whole_to: Option<u64>, from: u64) -> Vec<u8> {
         let regions = self.regions.iter().map(|(region, in_file)| (&**region, &in_file.section));
