@@ -139,8 +139,24 @@ pub(crate) fn copy_to_archive(files: &dyn Files, name: &FileName) -> Result<()> 
     if files.capabilities().has(Capability::OneProcess) {
         files.delete(&to)?;
     }
-    storage::copy_unless_there(&*from, files, &to)?;
-    Ok(())
+    match storage::copy_unless_there(&*from, files, &to) {
+        Ok(_) => Ok(()),
+        // Somebody has deleted the original meanwhile: a janitor that found no holder for it, or an earlier attempt that
+        // has its copy.
+        Err(error) if error.kind() == Kind::NotFound && is_gone(files, name)? => {
+            env::sometimes("region: a file was deleted while it was copied to the archive");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_gone(files: &dyn Files, name: &FileName) -> Result<bool> {
+    match files.open(name) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == Kind::NotFound => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes the deletions of files in a folder durable, by syncing the folder.

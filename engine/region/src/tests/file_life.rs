@@ -555,6 +555,22 @@ impl Files for AfterOpen {
 }
 
 #[test]
+fn a_file_that_is_deleted_while_it_is_copied_to_the_archive_is_no_error() {
+    let files = Memory::with(Capabilities::ALL.without(Capability::ReadAfterDelete));
+    let region = Server::folder(&Server::info("t", 1));
+    let name = region.join("f").join("0123456789abcdef0123456789abcdef");
+    let mut file = files.create(&name).expect("created");
+    file.write(b"bytes").expect("written");
+    file.finish().expect("finished");
+    let delete = {
+        let (files, name) = (files.clone(), name.clone());
+        move || files.delete(&name).expect("deleted")
+    };
+    let files = AfterOpen { files, folder: region, call: env::sync::Mutex::new(Some(Box::new(delete))) };
+    crate::janitor::archive::copy_to_archive(&files, &name).expect("nobody needed the file");
+}
+
+#[test]
 fn a_file_that_is_being_opened_is_not_deleted() {
     for files in with_and_without_read_after_delete() {
         let (server, clone) = dropped_and_cloned(files);
