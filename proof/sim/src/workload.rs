@@ -9,6 +9,7 @@ mod cells;
 mod churn;
 mod counters;
 mod division;
+mod families;
 mod list;
 mod loads;
 mod register;
@@ -201,8 +202,19 @@ pub trait Workload: Send + Sync {
 }
 
 /// The names of all workloads.
-pub const NAMES: [&str; 10] =
-    ["registers", "list", "counters", "appends", "bank", "churn", "division", "cells", "snapshots", "loads"];
+pub const NAMES: [&str; 11] = [
+    "registers",
+    "list",
+    "counters",
+    "appends",
+    "bank",
+    "churn",
+    "division",
+    "cells",
+    "snapshots",
+    "loads",
+    "families",
+];
 
 /// Returns some workloads with random options, among them those that `options` names, or only these.
 pub fn draw(random: &mut Random, options: &Options) -> Vec<Arc<dyn Workload>> {
@@ -224,7 +236,8 @@ pub fn draw(random: &mut Random, options: &Options) -> Vec<Arc<dyn Workload>> {
             "division" => Arc::new(division::Division::new(random)),
             "cells" => Arc::new(cells::Cells::new(random)),
             "snapshots" => Arc::new(snapshots::Snapshots::new(random)),
-            _ => Arc::new(loads::Loads::new(random)),
+            "loads" => Arc::new(loads::Loads::new(random)),
+            _ => Arc::new(families::Families::new(random)),
         });
     }
     all
