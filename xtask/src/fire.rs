@@ -20,7 +20,7 @@ pub(crate) mod plan;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::crash::OPTIONS;
@@ -45,8 +45,6 @@ pub(crate) const USAGE: &str = "\
 const ROOM_MAX: Duration = Duration::from_secs(30);
 /// Number of acknowledged writes that prove that the server accepts writes again.
 const WRITTEN_AGAIN: u64 = 50;
-/// Maximum time after disk errors until a server that ends because of them has ended.
-const END_MAX: Duration = Duration::from_secs(1);
 /// Further options of the server. With them regions can be merged again soon after a split or a merge, and the archive
 /// of replaced files stays small.
 pub(crate) const MORE_OPTIONS: &[&str] =
@@ -458,8 +456,11 @@ impl Run {
         let calls = FailingCalls::begin(&server, of, &self.image.folder.join("strace"))?;
         std::thread::sleep(time);
         *self.failed_calls.entry(of).or_default() += calls.end()?;
-        let ended = wait_for(END_MAX, || server.end())?;
-        match ended {
+        let ended = self.ends_or_accepts_writes(&mut server);
+        if !matches!(ended, Ok(Some(_))) {
+            self.server = Some(server);
+        }
+        match ended? {
             Some(status) if status.code() == Some(1) => {
                 self.count("ends of the server at disk errors");
                 checks::names_a_file(&self.log, log_bytes)?;
@@ -467,8 +468,6 @@ impl Run {
             }
             Some(status) => return Err(format!("the server ended with {status}, not with status 1")),
             None => {
-                self.server = Some(server);
-                self.accepts_writes()?;
                 self.clients.ask("close")?;
                 self.verify()?;
             }
@@ -478,15 +477,28 @@ impl Run {
 
     /// Waits until writes are acknowledged again.
     fn accepts_writes(&mut self) -> Outcome {
+        let mut server = self.server()?;
+        let ended = self.ends_or_accepts_writes(&mut server);
+        self.server = Some(server);
+        ended?.map_or(Ok(()), |status| Err(format!("the server ended by itself with {status}")))
+    }
+
+    /// Waits until writes are acknowledged again, or the server has ended. Returns the status of its end.
+    fn ends_or_accepts_writes(&mut self, server: &mut Server) -> Result<Option<ExitStatus>, String> {
         let since = Instant::now();
         let before = self.written()?;
-        while self.written()? < before + WRITTEN_AGAIN {
+        loop {
+            if let Some(status) = server.end()? {
+                return Ok(Some(status));
+            }
+            if self.written()? >= before + WRITTEN_AGAIN {
+                return Ok(None);
+            }
             if since.elapsed() > ROOM_MAX {
                 return Err(format!("writes are still refused {ROOM_MAX:?} after the disk was good again"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(())
     }
 
     /// Returns the number of writes that were acknowledged since the clients started.
