@@ -64,6 +64,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("janitor: a MOB file was deleted", 200),
     ("janitor: a file of the archive was deleted", 5000),
     ("janitor: a file of the archive was deleted after its grace", 5000),
+    ("janitor: a snapshot ended while the janitor asked for it", RARE),
     ("janitor: an unlisted file was deleted", 200),
     ("janitor: an unlisted file was deleted after its grace", 200),
     ("janitor: nothing needed the files of a region", 5000),

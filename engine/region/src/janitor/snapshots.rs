@@ -74,11 +74,16 @@ impl Snapshots {
 
 impl FileHolder for Snapshots {
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
-        let objects = layout::snapshot_objects(&*self.files)?;
-        let mut tables = BTreeSet::new();
-        for info in &objects.running {
-            tables.extend(self.table_of(info)?);
-        }
+        let (objects, tables) = loop {
+            let objects = layout::snapshot_objects(&*self.files)?;
+            let tables = objects.running.iter().map(|info| self.table_of(info));
+            // A snapshot that was being taken when the list was made, and is not any more, may be complete, with a manifest
+            // that the list lacks.
+            if let Some(tables) = tables.collect::<Result<Option<BTreeSet<TableName>>>>()? {
+                break (objects, tables);
+            }
+            env::sometimes("janitor: a snapshot ended while the janitor asked for it");
+        };
         self.known.lock().retain(|manifest, _| objects.manifests.contains(manifest));
         let named = objects.manifests.iter().map(|manifest| self.named_by(manifest));
         let named = named.collect::<Result<Vec<_>>>()?;

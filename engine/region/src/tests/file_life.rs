@@ -492,14 +492,33 @@ fn a_region_that_is_opened_while_its_files_move_to_the_archive_can_be_read() {
     }
 }
 
-/// Calls a function once, directly after a file below a folder was opened for the first time.
-struct AfterOpen {
+/// Storage in which something happens in the middle of an operation.
+pub(super) struct Interrupted {
     files: Memory,
-    folder: FileName,
+    after: After,
     call: env::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Files for AfterOpen {
+/// After what it happens, the first time.
+pub(super) enum After {
+    /// A file below this folder was opened.
+    Open(FileName),
+    /// This folder was listed.
+    List(FileName),
+}
+
+impl Interrupted {
+    pub(super) fn by(files: &Memory, after: After, call: impl FnOnce() + Send + 'static) -> Interrupted {
+        Interrupted { files: files.clone(), after, call: env::sync::Mutex::new(Some(Box::new(call))) }
+    }
+
+    fn interrupt(&self) {
+        let call = self.call.lock().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
+
+impl Files for Interrupted {
     fn capabilities(&self) -> Capabilities {
         self.files.capabilities()
     }
@@ -510,8 +529,9 @@ impl Files for AfterOpen {
 
     fn open(&self, name: &FileName) -> storage::Result<Arc<dyn storage::FileReader>> {
         let opened = self.files.open(name)?;
-        let call = name.below(&self.folder).and_then(|_| self.call.lock().take());
-        call.into_iter().for_each(|call| call());
+        if matches!(&self.after, After::Open(folder) if name.below(folder).is_some()) {
+            self.interrupt();
+        }
         Ok(opened)
     }
 
@@ -520,7 +540,11 @@ impl Files for AfterOpen {
     }
 
     fn list(&self, folder: &FileName) -> storage::Result<Vec<storage::Entry>> {
-        self.files.list(folder)
+        let listed = self.files.list(folder)?;
+        if matches!(&self.after, After::List(after) if after == folder) {
+            self.interrupt();
+        }
+        Ok(listed)
     }
 
     fn delete(&self, name: &FileName) -> storage::Result<()> {
@@ -566,7 +590,7 @@ fn a_file_that_is_deleted_while_it_is_copied_to_the_archive_is_no_error() {
         let (files, name) = (files.clone(), name.clone());
         move || files.delete(&name).expect("deleted")
     };
-    let files = AfterOpen { files, folder: region, call: env::sync::Mutex::new(Some(Box::new(delete))) };
+    let files = Interrupted::by(&files, After::Open(region), delete);
     crate::janitor::archive::copy_to_archive(&files, &name).expect("nobody needed the file");
 }
 
@@ -580,11 +604,7 @@ fn a_file_that_is_being_opened_is_not_deleted() {
             let (janitor, table) = (Arc::clone(&janitor), table.clone());
             move || janitor.drop_folder(&table).expect("dropped")
         };
-        let files = AfterOpen {
-            files: server.files.clone(),
-            folder: table.clone(),
-            call: env::sync::Mutex::new(Some(Box::new(drop_table))),
-        };
+        let files = Interrupted::by(&server.files, After::Open(table.clone()), drop_table);
         let opening = Opening { files: Arc::new(files), ..server.opening(&clone, f()) };
         let opened = Region::open(opening).expect("opened");
         janitor.clean_archive(&FileName::root()).expect("cleaned");

@@ -3,7 +3,7 @@
 use prost::Message;
 use proto::pb;
 
-use super::file_life::{Server, f, put, region_of, rows};
+use super::file_life::{After, Interrupted, Server, f, put, region_of, rows};
 use super::*;
 
 /// Stores a snapshot as the master does.
@@ -119,4 +119,26 @@ fn a_snapshot_that_cannot_be_read_stops_all_deletions() {
     assert!(error.to_string().contains(".hbase-snapshot/s/data.manifest"), "{error}");
     server.files.delete(&layout::snapshot_manifest("s")).expect("the disk works");
     assert_eq!(region.clean(&server.janitor(), Search::GivenUp).expect("cleaned"), 2);
+}
+
+#[test]
+fn files_stay_if_their_snapshot_is_completed_while_the_janitor_asks() {
+    let server = Arc::new(Server::new());
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let manifest = region.snapshot(true).expect("listed");
+    let info = pb::SnapshotDescription { name: "s".into(), table: Some("ns:t".into()), ..Default::default() };
+    let running = layout::running_snapshot("s");
+    server.files.swap(&running, None, &info.encode_to_vec()).expect("the disk works");
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    let complete = {
+        let (server, manifest) = (Arc::clone(&server), manifest.clone());
+        move || {
+            store(&server, "s", vec![manifest]);
+            server.files.delete(&running).expect("the disk works");
+        }
+    };
+    let files = Interrupted::by(&server.files, After::List(layout::snapshots()), complete);
+    let janitor = Janitor::new(Arc::new(files), Arc::clone(&server.options.open_files));
+    assert_eq!(region.clean(&janitor, Search::GivenUp).expect("cleaned"), 0);
+    clone(&server, "other:c", &manifest).expect("its files are there");
 }
