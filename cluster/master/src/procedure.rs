@@ -71,7 +71,8 @@ impl NonceKey {
 /// Limits of the master's procedures.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Maximum number of procedures that run at the same time (`hbase.master.procedure.threads`).
+    /// Maximum number of procedures that run at the same time (`hbase.master.procedure.threads`). One more may run while
+    /// all of them wait for other locks.
     pub threads_max: usize,
     /// Maximum number of waiting procedures; further submissions are refused.
     pub waiting_max: usize,
@@ -625,7 +626,8 @@ impl Procedures {
     fn start_ready(self: &Arc<Self>, inner: &mut Inner) {
         loop {
             let Inner { locks, relocking, running, .. } = &mut *inner;
-            let has_thread = *running < self.options.threads_max;
+            // If every procedure that has begun waits for locks, one more may begin: they may wait for its turn.
+            let has_thread = *running < self.options.threads_max || *running == relocking.len();
             let Some(id) = locks.grant(|id| has_thread || relocking.contains(&id)) else { return };
             if inner.relocking.remove(&id) {
                 self.changed.notify_all();

@@ -194,6 +194,35 @@ fn a_procedure_changes_its_locks_without_waiting_for_itself() {
 }
 
 #[test]
+fn procedures_that_wait_for_other_locks_do_not_take_the_threads_of_those_before_them() {
+    let (_, procedures) = procedures(Options { threads_max: 1, ..Options::default() });
+    let table: TableName = "t".parse().expect("a table's name");
+    let (go, wait) = mpsc::channel::<()>();
+    let (say, began) = mpsc::channel();
+    let of_table = |locks| Submission { kind: ProcedureKind::Flush, locks, nonce: None, target: None };
+    let locked = table.clone();
+    let changer = procedures.submit(of_table(LockSet::table_shared(&table)), move |context| {
+        say.send(()).expect("heard");
+        wait.recv().expect("told");
+        // The procedure that was submitted meanwhile has its turn first.
+        context.relock(LockSet::table(&locked));
+        Ok(Bytes::new())
+    });
+    began.recv().expect("it begins");
+    let next = procedures.submit(of_table(LockSet::table(&table)), |_| Ok(Bytes::new()));
+    go.send(()).expect("it waits");
+    let (say, ended) = mpsc::channel();
+    let waiting = Arc::clone(&procedures);
+    std::thread::spawn(move || {
+        for id in [changer, next] {
+            assert!(waiting.wait(id.expect("accepted")).expect("known").is_ok());
+        }
+        say.send(()).expect("heard");
+    });
+    ended.recv_timeout(std::time::Duration::from_secs(60)).expect("both end");
+}
+
+#[test]
 fn a_failure_of_a_replaced_master_is_not_reported() {
     let world = World::simulated(1, WallTime(1_000));
     let replaced = Arc::<FirstFailure>::default();
