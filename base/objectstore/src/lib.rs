@@ -20,6 +20,7 @@
 
 mod clock;
 mod connector;
+mod folders;
 mod hedge;
 mod meter;
 mod probe;
@@ -56,6 +57,7 @@ pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
 
 use clock::StoreClock;
 use connector::{Connector, for_file};
+use folders::remove_folders;
 use hedge::Hedge;
 use meter::Meter;
 use profile::{Profile, ProfileKeys};
@@ -489,12 +491,14 @@ impl Files for Bucket {
         self.wait(folder, async move {
             let found = bucket.list_below(&path).await;
             let found = found.map_err(|error| of_store(&error, Outcome::DidNotHappen, &at, "list"))?;
-            let entry = |meta: ObjectMeta| Entry {
-                name: FileName::new(&meta.location.as_ref()[skipped..]),
-                size: meta.size,
+            // The prefix itself is no file, so its name is too short.
+            let entry = |meta: ObjectMeta| {
+                let name = FileName::new(meta.location.as_ref().get(skipped..)?);
+                Some(Entry { name, size: meta.size })
             };
-            let mut entries: Vec<Entry> = found.into_iter().map(entry).collect();
+            let mut entries: Vec<Entry> = found.into_iter().filter_map(entry).collect();
             entries.sort_by(|left, right| left.name.cmp(&right.name));
+            remove_folders(&mut entries, &at);
             Ok(entries)
         })
     }
