@@ -94,6 +94,7 @@ pub use refer::InheritedFiles;
 pub use region::{Load, RecoveredNonce, Region, StoreLoad};
 pub use scanner::{INLINE_TIME, RegionScanner, RowReader, Step};
 pub use sealed_store::seal_store;
+pub use side_by_side::side_by_side;
 pub use snapshot::SnapshotMobFiles;
 pub use store_file::{Half, Reference};
 pub use write_budget::WriteBudget;

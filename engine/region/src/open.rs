@@ -262,7 +262,7 @@ fn try_open_store(
     let opened = side_by_side("open-file", files_at_once, &steps, |step| {
         let Some(listed) = *step else {
             tracker.lock().claim(opening.log.owner(), &listed)?;
-            return Ok(None);
+            return Ok::<_, Error>(None);
         };
         let file = Arc::new(StoreFile::open(&opener, &folder, listed.clone())?);
         prefetch(&file.reader);

@@ -4,16 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use env::sync::Mutex;
 
-use crate::Result;
-
 /// Calls `act` for each of `items`, by at most `at_once` threads at the same time, and returns the results in the order
 /// of the items. After a failure no further call is begun; the failure of the first item that has one is returned.
-pub(crate) fn side_by_side<I: Sync, T: Send>(
+pub fn side_by_side<I: Sync, T: Send, E: Send>(
     name: &str,
     at_once: usize,
     items: &[I],
-    act: impl Fn(&I) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
+    act: impl Fn(&I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     if at_once.min(items.len()) <= 1 {
         return items.iter().map(act).collect();
     }
@@ -47,11 +45,12 @@ mod tests {
         let together = Barrier::new(3);
         let opened = side_by_side("test", 3, &[5, 6, 7], |item| {
             together.wait();
-            Ok(item * 10)
+            Ok::<_, Error>(item * 10)
         });
         assert_eq!(opened.expect("all succeed"), [50, 60, 70]);
         let count = AtomicUsize::new(0);
-        let opened = side_by_side("test", 1, &[0_u8; 9], |_| Ok(count.fetch_add(1, Ordering::Relaxed)));
+        let opened =
+            side_by_side("test", 1, &[0_u8; 9], |_| Ok::<_, Error>(count.fetch_add(1, Ordering::Relaxed)));
         assert_eq!(opened.expect("all succeed"), (0..9).collect::<Vec<_>>(), "one after the other");
     }
 
