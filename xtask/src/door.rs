@@ -2,8 +2,11 @@
 //!
 //! HBase writes rows into 20 regions with a family for each encoding, and takes a snapshot after the first half. It is
 //! stopped in order, or killed while its logs have the second half. Bellows adopts the root, checks every cell,
-//! rewrites, deletes, changes store file trackers, splits, clones the snapshot, and is stopped. The root is handed
-//! back, and HBase, without its ZooKeeper's data, checks every cell again.
+//! rewrites, deletes, changes store file trackers, splits, clones the snapshot, and is stopped.
+//!
+//! Once the root is on the disk. Then it is handed back, and HBase, without its ZooKeeper's data, checks every cell
+//! again. Once it is in HDFS, with the logs in another folder if HBase is killed. There it is not handed back; Bellows
+//! checks every cell again after a second start.
 //!
 //! HBase's site names no store file tracker when it is stopped, and FILE when it is killed; `--tracker` names one for
 //! both.
@@ -14,11 +17,13 @@ use std::time::Instant;
 
 use crate::Outcome;
 use crate::hbase::HBase;
+use crate::hdfs::Hdfs;
 use crate::java;
 use crate::server::{Server, binary, build, fresh_folder};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask door [--rows N] [--tracker NAME]   (20,000 rows unless said otherwise; JDK and Maven)";
+       cargo xtask door [--rows N] [--tracker NAME] [--on disk|hdfs]   (20,000 rows, on both, unless said otherwise; JDK and
+                                                                       Maven)";
 
 /// Key of the store file tracker of new tables.
 const TRACKER: &str = "hbase.store.file-tracker.impl";
@@ -29,53 +34,139 @@ const COMPRESSED: [(&str, &str); 2] = [
     ("hbase.regionserver.wal.value.compression", "true"),
 ];
 
-/// Runs `cargo xtask door` with these options.
-pub(crate) fn run(options: &[&str]) -> Outcome {
-    let (mut rows, mut tracker) = (20_000, None);
-    for option in options.chunks(2) {
-        match *option {
-            ["--rows", count] => {
-                rows = count.parse::<u32>().map_err(|_| format!("--rows {count}: no number"))?
+/// Where the root is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Medium {
+    Disk,
+    Hdfs,
+}
+
+/// What the options of the command say.
+struct Options<'a> {
+    rows: u32,
+    tracker: Option<&'a str>,
+    media: Vec<Medium>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a str]) -> Result<Options<'a>, String> {
+        let mut options = Options { rows: 20_000, tracker: None, media: vec![Medium::Disk, Medium::Hdfs] };
+        for option in words.chunks(2) {
+            match *option {
+                ["--rows", count] => {
+                    options.rows = count.parse().map_err(|_| format!("--rows {count}: no number"))?
+                }
+                ["--tracker", name] => options.tracker = Some(name),
+                ["--on", "disk"] => options.media = vec![Medium::Disk],
+                ["--on", "hdfs"] => options.media = vec![Medium::Hdfs],
+                _ => return Err(format!("usage:\n{USAGE}")),
             }
-            ["--tracker", name] => tracker = Some(name),
-            _ => return Err(format!("usage:\n{USAGE}")),
         }
+        Ok(options)
     }
+
+    /// Returns the settings of an HBase that is to be stopped or killed.
+    fn site(&self, is_killed: bool) -> Vec<(&'a str, &'a str)> {
+        let mut site = if is_killed { COMPRESSED.to_vec() } else { Vec::new() };
+        site.extend(self.tracker.or(is_killed.then_some("FILE")).map(|name| (TRACKER, name)));
+        site
+    }
+}
+
+/// The Java program that writes and checks the rows.
+struct Door {
+    class_path: String,
+    rows: String,
+}
+
+impl Door {
+    fn act(&self, act: &str, at: &str) -> Outcome {
+        let command = java::java(&self.class_path, &[("proof.log", "OFF")], &["Door", act, at, &self.rows]);
+        let what = format!("Door {act}");
+        timed(&what, || java::succeed(&what, command))
+    }
+}
+
+/// Runs `cargo xtask door` with these options.
+pub(crate) fn run(words: &[&str]) -> Outcome {
+    let options = Options::parse(words)?;
     build()?;
-    let class_path = java::compile("compat")?;
-    let door = |act: &str, at: &str| {
-        let rows = rows.to_string();
-        let command = java::java(&class_path, &[("proof.log", "OFF")], &["Door", act, at, &rows]);
-        timed(&format!("Door {act}"), || java::succeed(&format!("Door {act}"), command))
-    };
-    for was_killed in [false, true] {
-        say!("HBase {}", if was_killed { "killed" } else { "stopped in order" });
-        let folder = fresh_folder("door")?;
-        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-        let root = folder.join("root");
-        let mut site = if was_killed { COMPRESSED.to_vec() } else { Vec::new() };
-        site.extend(tracker.or(was_killed.then_some("FILE")).map(|name| (TRACKER, name)));
-        let hbase = timed("HBase starts", || HBase::start_in(folder.clone(), &site))?;
-        door("write", &hbase.rpc)?;
-        if was_killed {
-            hbase.kill()?
-        } else {
-            timed("HBase stops", || hbase.stop())?
+    let door = Door { class_path: java::compile("compat")?, rows: options.rows.to_string() };
+    for medium in &options.media {
+        for is_killed in [false, true] {
+            let place = if *medium == Medium::Disk { "on the disk" } else { "in HDFS" };
+            say!("HBase {place}, {}", if is_killed { "killed" } else { "stopped in order" });
+            let site = options.site(is_killed);
+            match medium {
+                Medium::Disk => on_disk(&door, &site, is_killed)?,
+                Medium::Hdfs => in_hdfs(&door, &site, is_killed)?,
+            }
         }
-        bellows(if was_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
-        let server = timed("Bellows starts", || Server::start_in(&root, &[]))?;
-        door("check", &server.rpc)?;
-        door("change", &server.rpc)?;
-        door("check-changed", &server.rpc)?;
-        timed("Bellows stops", || server.stop())?;
-        bellows(&["hand-back"], &root)?;
-        let zookeeper = folder.join("zookeeper");
-        std::fs::remove_dir_all(&zookeeper).map_err(|error| format!("{}: {error}", zookeeper.display()))?;
-        let hbase = timed("HBase starts", || HBase::start_in(folder, &[]))?;
-        door("check-changed", &hbase.rpc)?;
-        hbase.remove()?;
     }
     Ok(())
+}
+
+/// Starts HBase in `folder`, lets it write the rows, and ends it.
+fn write(door: &Door, folder: PathBuf, site: &[(&str, &str)], is_killed: bool) -> Outcome {
+    let hbase = timed("HBase starts", || HBase::start_in(folder, site))?;
+    door.act("write", &hbase.rpc)?;
+    if is_killed { hbase.kill() } else { timed("HBase stops", || hbase.stop()) }
+}
+
+fn on_disk(door: &Door, site: &[(&str, &str)], is_killed: bool) -> Outcome {
+    let folder = fresh_folder("door")?;
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let root = folder.join("root");
+    write(door, folder.clone(), site, is_killed)?;
+    bellows(if is_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
+    let server = timed("Bellows starts", || Server::start_in(&root, &[]))?;
+    door.act("check", &server.rpc)?;
+    door.act("change", &server.rpc)?;
+    door.act("check-changed", &server.rpc)?;
+    timed("Bellows stops", || server.stop())?;
+    bellows(&["hand-back"], &root)?;
+    let zookeeper = folder.join("zookeeper");
+    std::fs::remove_dir_all(&zookeeper).map_err(|error| format!("{}: {error}", zookeeper.display()))?;
+    let hbase = timed("HBase starts", || HBase::start_in(folder, &[]))?;
+    door.act("check-changed", &hbase.rpc)?;
+    hbase.remove()
+}
+
+fn in_hdfs(door: &Door, site: &[(&str, &str)], is_killed: bool) -> Outcome {
+    let hdfs = timed("HDFS starts", Hdfs::start)?;
+    let folder = fresh_folder("door")?;
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let (root, log) = (format!("{}/hbase", hdfs.url), format!("{}/log", hdfs.url));
+    let mut site = site.to_vec();
+    // The log's writer for HDFS, as in HBase's default.
+    site.extend([("hbase.rootdir", &root[..]), ("hbase.wal.provider", "asyncfs"), ("dfs.replication", "2")]);
+    let definition = format!("hbase.wal.dir={log}");
+    let mut options = Vec::new();
+    if is_killed {
+        site.push(("hbase.wal.dir", &log));
+        options.extend(["-D", &definition]);
+    }
+    write(door, folder.clone(), &site, is_killed)?;
+    let root = PathBuf::from(root);
+    let mut adopt = vec!["adopt"];
+    adopt.extend(is_killed.then_some("--killed"));
+    adopt.extend(&options);
+    let before = hdfs.summary("/")?;
+    bellows(&[&adopt[..], &["--dry-run"]].concat(), &root)?;
+    let after = hdfs.summary("/")?;
+    if before != after {
+        return Err(format!("a dry run has changed HDFS: {before} before, and {after} after"));
+    }
+    bellows(&adopt, &root)?;
+    let start = || Server::start_with_log(&root, &folder.join("server.log"), &options);
+    let server = timed("Bellows starts", start)?;
+    door.act("check", &server.rpc)?;
+    door.act("change", &server.rpc)?;
+    timed("Bellows stops", || server.stop())?;
+    let server = timed("Bellows starts", start)?;
+    door.act("check-changed", &server.rpc)?;
+    server.stop()?;
+    std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// Runs a command of the built server on a root folder.

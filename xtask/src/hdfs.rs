@@ -29,14 +29,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 const DECLARED_DEAD_MAX: Duration = Duration::from_secs(40);
 
 /// A running HDFS, which ends when the value is dropped.
-struct Hdfs {
+pub(crate) struct Hdfs {
     processes: Vec<Child>,
-    url: String,
+    pub(crate) url: String,
+    /// The address of the NameNode's web pages.
+    pages: String,
 }
 
 impl Hdfs {
     /// Starts an empty HDFS on free ports.
-    fn start() -> Result<Hdfs, String> {
+    pub(crate) fn start() -> Result<Hdfs, String> {
         for program in ["java", "mvn"] {
             if Command::new(program).arg("-version").output().is_err() {
                 return Err(format!("{NOT_RUN}a JDK and Maven bring HDFS, and {program} is not installed"));
@@ -55,7 +57,11 @@ impl Hdfs {
         let mut format = java(&class_path(&own), namenode);
         format.args(["-format", "-force", "-nonInteractive"]).stdout(Stdio::null()).stderr(Stdio::null());
         succeed("the formatting of HDFS", format)?;
-        let mut hdfs = Hdfs { processes: Vec::new(), url: format!("hdfs://127.0.0.1:{rpc}") };
+        let mut hdfs = Hdfs {
+            processes: Vec::new(),
+            url: format!("hdfs://127.0.0.1:{rpc}"),
+            pages: format!("127.0.0.1:{pages}"),
+        };
         hdfs.run(&folder, "namenode", java(&class_path(&own), namenode))?;
         for (number, node) in ports[2..].chunks(3).enumerate() {
             let name = format!("datanode-{number}");
@@ -66,13 +72,18 @@ impl Hdfs {
         let began = Instant::now();
         let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
         let ready = format!("\"NumLiveDataNodes\" : {DATANODES},");
-        while !web::page(&format!("127.0.0.1:{pages}"), state).is_ok_and(|page| page.contains(&ready)) {
+        while !web::page(&hdfs.pages, state).is_ok_and(|page| page.contains(&ready)) {
             if began.elapsed() > START_MAX {
                 return Err(format!("HDFS does not start, see {}", folder.display()));
             }
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(hdfs)
+    }
+
+    /// Returns what the NameNode says about a folder: the number of folders and files below it, and their size.
+    pub(crate) fn summary(&self, folder: &str) -> Result<String, String> {
+        web::page(&self.pages, &format!("/webhdfs/v1{folder}?op=GETCONTENTSUMMARY"))
     }
 
     /// Sends a signal to a DataNode; the first has the number 1.

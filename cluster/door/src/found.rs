@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// Maximum size of a `.regioninfo` that is read, in bytes.
 const REGION_INFO_MAX: usize = 128 << 10;
 
+/// Maximum number of stores that are read or changed at the same time. Each takes several requests, one after the other.
+pub(crate) const STORES_AT_ONCE: usize = 16;
+
 /// A table of the root.
 #[derive(Debug)]
 pub struct FoundTable {
@@ -44,6 +47,15 @@ pub enum Shutdown {
     Clean,
     /// HBase may have been killed. The caller has made sure that none of its processes runs.
     MaybeKilled,
+}
+
+/// How much of a log file can be read that HBase has left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogEnds {
+    /// All of it.
+    Shown,
+    /// Not its end, as in HDFS, unless [`close_logs`](crate::close_logs) was called since.
+    Hidden,
 }
 
 /// The program to which a root belongs.

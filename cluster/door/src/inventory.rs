@@ -8,11 +8,13 @@ use env::World;
 use proto::catalog::{RegionRow, TableState};
 use proto::region_info::META_ENCODED_NAME;
 use proto::{EncodedName, RegionInfo, TableName, pb, pbuf};
-use region::{FoundBy, FoundStore};
+use region::{FoundBy, FoundStore, side_by_side};
 use storage::{FileName, Files, Kind};
 
 use crate::catalog::Catalog;
-use crate::found::{FoundRegion, FoundTable, Keeper, OnDisk, Shutdown, read_region_info};
+use crate::found::{
+    FoundRegion, FoundTable, Keeper, LogEnds, OnDisk, STORES_AT_ONCE, Shutdown, read_region_info,
+};
 use crate::losses::{self, Report};
 use crate::peek::read_rows;
 use crate::procedures;
@@ -37,16 +39,19 @@ pub struct Inventory {
 }
 
 /// Reads everything on which an adoption depends, and writes nothing. `files` is the root folder, and `log` is the
-/// storage with the folder `WALs`.
+/// storage with HBase's folder `WALs`, which shows the end of open files as `ends` says.
 pub fn look(
     files: &Arc<dyn Files>,
     log: &Arc<dyn Files>,
+    ends: LogEnds,
     world: &World,
     ended: Shutdown,
 ) -> Result<Inventory> {
     check_version(&**files)?;
     let mut report = Report::default();
-    for procedure in procedures::unfinished(&procedures::rows(files, log, world)?)? {
+    let masters_logs = procedures::logs(log)?;
+    losses::of_masters_logs(&masters_logs, ends, ended, &mut report);
+    for procedure in procedures::unfinished(&procedures::rows(files, &masters_logs, world)?)? {
         report.blocks(format!(
             "HBase's master has not finished {procedure}: start HBase once more, wait until list_procedures shows it no \
              more, and stop it"
@@ -59,7 +64,7 @@ pub fn look(
     for name in logs_of_servers(&**log, &FileName::new(LOGS))? {
         logs.push(LogFile::scan(log, name)?);
     }
-    losses::of_logs(&logs, ended, &mut report);
+    losses::of_logs(&logs, ends, ended, &mut report);
     let mut inventory = Inventory { tables: Vec::new(), rows: Vec::new(), logs, report };
     inventory.read_tables(files, world, Keeper::HBase)?;
     losses::of_root(&**files, &inventory.tables, &mut inventory.report)?;
@@ -128,9 +133,10 @@ impl FoundTable {
         mut folders: BTreeSet<EncodedName>,
         report: &mut Report,
     ) -> Result<()> {
+        let mut infos = Vec::new();
         for info in rows.iter().map(|row| &row.region) {
             if folders.remove(info.encoded_name()) {
-                self.add(files, world, keeper, info.clone(), report)?;
+                infos.push(info.clone());
             } else {
                 report.blocks(format!(
                     "region {info} is in hbase:meta and has no folder {}: repair the table with HBCK2 first",
@@ -143,27 +149,33 @@ impl FoundTable {
         for folder in folders {
             let folder = layout::region(self.descriptor.name(), &folder);
             match read_region_info(&**files, &folder) {
-                Ok(info) => self.add(files, world, keeper, info, report)?,
+                Ok(info) => infos.push(info),
                 Err(error) => report.notes(format!("{folder} is left as it is: {error}")),
             }
         }
+        let families = self.descriptor.families();
+        let stores: Vec<_> =
+            infos.iter().flat_map(|info| families.iter().map(move |family| (info, family))).collect();
+        let found = side_by_side("adopt", STORES_AT_ONCE, &stores, |(info, family)| {
+            let by = keeper.found_by(&self.descriptor, family).unwrap_or(FoundBy::Folder);
+            Ok::<_, Error>(FoundStore::find(files, &layout::region_folder(info), info, family, by, world))
+        })?;
+        let mut found = found.into_iter();
+        infos.into_iter().for_each(|info| self.add(info, &mut found, report));
         Ok(())
     }
 
-    /// Adds a region with the files of its stores.
+    /// Adds a region with the next stores of `found`, one for each family.
     fn add(
         &mut self,
-        files: &Arc<dyn Files>,
-        world: &World,
-        keeper: Keeper,
         info: RegionInfo,
+        found: &mut impl Iterator<Item = region::Result<FoundStore>>,
         report: &mut Report,
-    ) -> Result<()> {
+    ) {
         let folder = layout::region_folder(&info);
         let mut stores = Vec::new();
-        for family in self.descriptor.families() {
-            let by = keeper.found_by(&self.descriptor, family).unwrap_or(FoundBy::Folder);
-            let found = match FoundStore::find(files, &folder, &info, family, by, world) {
+        for (family, found) in self.descriptor.families().iter().zip(found) {
+            let found = match found {
                 Ok(found) => found,
                 Err(cause) => {
                     let family = family.name().escape_ascii();
@@ -185,7 +197,6 @@ impl FoundTable {
         }
         report.regions += 1;
         self.regions.push(FoundRegion { info, folder, stores });
-        Ok(())
     }
 }
 

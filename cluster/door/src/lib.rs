@@ -14,13 +14,17 @@
 //! 2. [`adopt()`] copies the writes that are only in HBase's logs to a log of this project, from which the next start
 //!    recovers.
 //! 3. The caller writes the version file of this project. From then on the root is no longer HBase's.
-//! 4. [`archive_logs`] moves HBase's logs to `oldWALs`, the folder of logs that HBase no longer needs.
+//! 4. [`archive_logs`] moves HBase's logs to `oldWALs`, the folder of logs that HBase no longer needs. In an object store
+//!    it deletes them.
 //!
 //! Until step 3, HBase can open the root after every single write, because it does not read the list of a store whose
 //! tracker is DEFAULT. So a crash needs no repair: the adoption is repeated, and writes the lists of such stores again.
 //! From step 3 on the lists count, whatever tracker a descriptor names.
 //!
 //! [`hand_back()`] is the way back, for a root that was closed in order.
+//!
+//! A root may be on a disk, in HDFS or in an object store. Nothing is renamed, and no store file is copied. HDFS shows the
+//! end of a log that a killed HBase has left open only after [`close_logs`].
 //!
 //! This crate knows nothing of processes. Its caller makes sure that neither HBase nor Bellows runs on the root.
 
@@ -36,11 +40,11 @@ mod peek;
 mod procedures;
 mod replay;
 
-pub use adopt::adopt;
+pub use adopt::{OwnLog, adopt};
 pub use error::{Error, Result};
-pub use found::{FoundRegion, FoundTable, Shutdown};
+pub use found::{FoundRegion, FoundTable, LogEnds, Shutdown};
 pub use fsck::{FsckReport, fsck};
 pub use hand_back::hand_back;
 pub use inventory::{Inventory, look};
 pub use losses::Report;
-pub use replay::archive_logs;
+pub use replay::{archive_logs, close_logs, has_logs};

@@ -8,7 +8,7 @@ use proto::descriptor::tracker::TRACKER;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::found::{FoundTable, Keeper, Shutdown, choice};
+use crate::found::{FoundTable, Keeper, LogEnds, Shutdown, choice};
 use crate::replay::LogFile;
 
 /// The findings about an adoption, in sentences that name the thing and what to do.
@@ -166,8 +166,25 @@ pub(crate) fn of_root(files: &dyn Files, tables: &[FoundTable], report: &mut Rep
     Ok(())
 }
 
+/// Reports logs of the master that it did not close, if their ends cannot be read: procedures may be recorded there.
+pub(crate) fn of_masters_logs(logs: &[LogFile], ends: LogEnds, ended: Shutdown, report: &mut Report) {
+    for log in logs.iter().filter(|log| ends == LogEnds::Hidden && !log.is_closed) {
+        match ended {
+            Shutdown::Clean => report.blocks(format!(
+                "{} was not closed: HBase's master runs, or was killed; make sure that no process of HBase runs, and repeat with \
+                 --killed",
+                log.name
+            )),
+            Shutdown::MaybeKilled => report.notes(format!(
+                "{} was not closed, so its end cannot be read yet; the adoption closes it, and checks the master's procedures again",
+                log.name
+            )),
+        }
+    }
+}
+
 /// Reports logs that were not replayed: a server was killed, or still runs.
-pub(crate) fn of_logs(logs: &[LogFile], ended: Shutdown, report: &mut Report) {
+pub(crate) fn of_logs(logs: &[LogFile], ends: LogEnds, ended: Shutdown, report: &mut Report) {
     for log in logs {
         if ended == Shutdown::Clean {
             report.blocks(format!(
@@ -178,7 +195,16 @@ pub(crate) fn of_logs(logs: &[LogFile], ended: Shutdown, report: &mut Report) {
             continue;
         }
         report.writes += log.entries;
-        if log.torn > 0 {
+        if ends == LogEnds::Hidden && !log.is_closed {
+            let what = match log.name.last().ends_with(".meta") {
+                true => "tables and regions of which it has the only record are missing in this report",
+                false => "its last writes are not counted",
+            };
+            report.notes(format!(
+                "{} was not closed, so its end cannot be read yet, and {what}; the adoption closes it, and reads it whole",
+                log.name
+            ));
+        } else if log.torn > 0 {
             report.notes(format!(
                 "the last {} bytes of {} are no whole entry: a write that HBase had not acknowledged if its process was killed; after \
                  a loss of power it may have been acknowledged, unless hbase.wal.hsync was true",

@@ -19,14 +19,20 @@ use storage::{FileName, Files};
 
 use crate::found::{FoundRegion, Keeper, read_region_info};
 use crate::peek::read_rows;
-use crate::replay::{LogFile, logs_of_servers, recovered};
+use crate::replay::{LogFile, MASTERS_LOGS, logs_of_servers, recovered};
 use crate::{Error, Result};
 
 const FAMILY: &[u8] = b"proc";
 const REMEDY: &str = "the root is of a release before HBase 2.3, or was never started; start HBase 2.6 on it once, and stop it";
 
-/// Reads the rows of the master's own region. `log` is the storage of HBase's logs.
-pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<Vec<CatalogRow>> {
+/// Reads the logs of the master's own region. HBase leaves them in place even after an orderly stop.
+pub(crate) fn logs(log: &Arc<dyn Files>) -> Result<Vec<LogFile>> {
+    let names = logs_of_servers(&**log, &FileName::new(MASTERS_LOGS))?;
+    names.into_iter().map(|name| LogFile::scan(log, name)).collect()
+}
+
+/// Reads the rows of the master's own region, whose logs are `logs`.
+pub(crate) fn rows(files: &Arc<dyn Files>, logs: &[LogFile], world: &World) -> Result<Vec<CatalogRow>> {
     let base = FileName::new("MasterData/data/master/store");
     let missing = || Error::Missing { file: base.clone(), remedy: REMEDY };
     let table = master::descriptors::read_in(&**files, &base.join(".tabledesc"))?.ok_or_else(missing)?;
@@ -40,10 +46,7 @@ pub(crate) fn rows(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) 
         FoundStore::find(files, &folder, &info, family, by, world).map_err(Error::of_region(&folder))
     });
     let found = FoundRegion { stores: stores.collect::<Result<_>>()?, info, folder };
-    // HBase leaves these logs in place even after an orderly stop, so they are read in any case.
-    let logs = logs_of_servers(&**log, &FileName::new("MasterData/WALs"))?.into_iter();
-    let logs = logs.map(|name| LogFile::scan(log, name)).collect::<Result<Vec<_>>>()?;
-    let recovered = recovered(&logs, found.info.encoded_name().as_str().as_bytes(), world)?;
+    let recovered = recovered(logs, found.info.encoded_name().as_str().as_bytes(), world)?;
     read_rows(files, world, &found, &table, recovered)
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use env::{HashSet, World};
 use hbaselog::{Entry, Reader};
-use storage::{FileName, Files, Memory};
+use storage::{Capability, FileName, Files, Memory};
 use wal::{Kind, Log, LogReader, Record};
 
 use crate::found::OnDisk;
@@ -20,6 +20,12 @@ use crate::{Error, Result};
 
 /// The folder of the logs of HBase's region servers, and of this project's.
 pub(crate) const LOGS: &str = "WALs";
+
+/// The folder of the logs of HBase's masters.
+pub(crate) const MASTERS_LOGS: &str = "MasterData/WALs";
+
+/// The folder of the logs of region servers that HBase no longer needs.
+const OLD_LOGS: &str = "oldWALs";
 
 /// A log file of HBase.
 pub(crate) struct LogFile {
@@ -30,6 +36,8 @@ pub(crate) struct LogFile {
     pub(crate) entries: usize,
     /// Number of bytes of an incomplete entry at the end of the file.
     pub(crate) torn: u64,
+    /// Whether HBase closed the file in order.
+    pub(crate) is_closed: bool,
 }
 
 impl std::fmt::Debug for LogFile {
@@ -45,14 +53,15 @@ impl LogFile {
     /// Reads a file once from end to end.
     pub(crate) fn scan(files: &Arc<dyn Files>, name: FileName) -> Result<LogFile> {
         let (mut extents, mut entries) = (BTreeMap::new(), 0);
-        let torn = read(files, &name, &mut |entry| {
+        let reader = read(files, &name, &mut |entry| {
             let sequence = entry.sequence.0;
             let extent = extents.entry(entry.region).or_insert((sequence, sequence));
             *extent = (extent.0.min(sequence), extent.1.max(sequence));
             entries += 1;
             Ok(())
         })?;
-        Ok(LogFile { files: Arc::clone(files), name, extents, entries, torn })
+        let (torn, is_closed) = (reader.torn(), reader.is_closed());
+        Ok(LogFile { files: Arc::clone(files), name, extents, entries, torn, is_closed })
     }
 
     /// Whether the file has writes of this region.
@@ -61,8 +70,8 @@ impl LogFile {
     }
 }
 
-/// Passes each write of a file to `act`, and returns the number of bytes of an incomplete entry at the file's end.
-fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<u64> {
+/// Passes each write of a file to `act`, and returns the reader at the file's end.
+fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> Result<()>) -> Result<Reader> {
     let mut reader = Reader::open(files.open(name)?, name.clone())?;
     while let Some(entry) = reader.next_entry()? {
         // Entries without cells are markers, for example of a flush. They are skipped, because the store files show
@@ -71,7 +80,7 @@ fn read(files: &Arc<dyn Files>, name: &FileName, act: &mut dyn FnMut(Entry) -> R
             act(entry)?;
         }
     }
-    Ok(reader.torn())
+    Ok(reader)
 }
 
 /// Returns the logs of region servers below `folder`, which has a folder for each server, like `WALs`.
@@ -224,14 +233,37 @@ pub(crate) fn delete_own_logs(place: &dyn Files) -> Result<()> {
     Ok(())
 }
 
-/// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. Deletes the files of
-/// `recovered.edits`, whose writes were copied, too. May be repeated.
+/// Whether the storage has logs of HBase, also such that HBase no longer needs. If not, HBase had its logs elsewhere.
+pub fn has_logs(log: &dyn Files) -> Result<bool> {
+    for folder in [LOGS, OLD_LOGS, MASTERS_LOGS, "MasterData/oldWALs"] {
+        if !log.list(&FileName::new(folder))?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Closes the log files that a killed HBase has left open, so that all their writes can be read. If a process of HBase
+/// still runs, its next write to such a file fails. May be repeated.
+pub fn close_logs(log: &dyn Files) -> Result<()> {
+    for folder in [LOGS, MASTERS_LOGS] {
+        log.seal_all(&logs_of_servers(log, &FileName::new(folder))?)?;
+    }
+    Ok(())
+}
+
+/// Moves HBase's logs, whose writes were copied, to the folder of logs that HBase no longer needs. Deletes them in an
+/// object store, where a move would be a copy. Deletes the files of `recovered.edits`, whose writes were copied, too. May
+/// be repeated.
 pub fn archive_logs(files: &dyn Files, log: &dyn Files) -> Result<()> {
+    let is_object_store = !log.capabilities().has(Capability::SyncPrefix);
     for name in logs_of_servers(log, &FileName::new(LOGS))? {
-        let away = FileName::new("oldWALs").join(name.last());
-        // An earlier attempt may have left an incomplete copy, which is deleted first.
-        log.delete(&away)?;
-        storage::copy(&*log.open(&name)?, log, &away)?;
+        if !is_object_store {
+            let away = FileName::new(OLD_LOGS).join(name.last());
+            // An earlier attempt may have left an incomplete copy, which is deleted first.
+            log.delete(&away)?;
+            storage::copy(&*log.open(&name)?, log, &away)?;
+        }
         log.delete(&name)?;
     }
     for name in OnDisk::list(files)?.unreplayed {

@@ -80,6 +80,11 @@ impl Reader {
         self.torn
     }
 
+    /// Whether the writer closed the file in order, so that nothing can follow.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Returns the next entry; `None` at the end, and if the last entry is incomplete.
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
         if self.ended || self.source.left() == 0 {

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 
-use door::Shutdown;
+use door::{LogEnds, Shutdown};
 use env::World;
 use storage::Files;
 
@@ -13,20 +12,12 @@ use crate::data_dir;
 use crate::failure::Failure;
 use crate::log_place::AdoptedLog;
 use crate::output;
-use crate::root::Root;
+use crate::root::{HBasePlace, LOG_FOLDER, Root};
 use crate::settings::Settings;
 
 /// Inspects the root, reports what was found, and adopts the root unless something prevents it.
 pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<()>) -> Result<(), Failure> {
-    let world = World::real();
     let settings = Settings::of_root(&options.root, options.site.as_deref(), &options.define)?;
-    let root = &settings.root;
-    let Some(folder) = root.folder() else {
-        return Err(Failure::new(format!(
-            "{root} is in {}: only a root folder on a disk of this machine is adopted; copy it to one first",
-            root.medium()
-        )));
-    };
     let log_folder = settings.wal_dir.as_ref().and_then(Root::folder);
     if let Some(log_folder) = log_folder.filter(|folder| !folder.is_dir()) {
         return Err(Failure::new(format!(
@@ -34,11 +25,12 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
             log_folder.display()
         )));
     }
-    // Both folders are locked, which creates a file in each.
+    // Folders of this machine are locked, which creates a file in each.
     let has_no_lock = |folder: &&Path| storage::open_outside(&folder.join(data_dir::LOCK)).is_err();
-    let unlocked: Vec<&Path> = [Some(folder), log_folder].into_iter().flatten().filter(has_no_lock).collect();
-    let files: Arc<dyn Files> = Arc::new(data_dir::open_of_hbase(folder)?);
-    let done = look_and_adopt(options, &settings, &files, &world, &mut say);
+    let unlocked: Vec<&Path> =
+        [settings.root.folder(), log_folder].into_iter().flatten().filter(has_no_lock).collect();
+    let place = settings.root.open_of_hbase(&settings.conf)?;
+    let done = look_and_adopt(options, &settings, &place, &mut say);
     if options.dry_run || done.is_err() {
         unlocked.into_iter().for_each(data_dir::forget_lock);
     }
@@ -48,31 +40,41 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
 fn look_and_adopt(
     options: &Adopt,
     settings: &Settings,
-    files: &Arc<dyn Files>,
-    world: &World,
+    place: &HBasePlace,
     say: &mut impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
-    let root = &settings.root;
-    // HBase creates this folder at its first start, if its logs are in the root folder.
-    let has_logs = root.folder().is_some_and(|folder| folder.join("WALs").is_dir());
-    if options.killed && settings.wal_dir.is_none() && !has_logs {
-        return Err(Failure::new(format!(
-            "{root} has no folder WALs, so its HBase had its logs elsewhere, with writes that are not in store files: name that \
-             place with -D hbase.wal.dir=…, or name HBase's hbase-site.xml with --site"
-        )));
-    }
+    let (world, root, conf, files) = (World::real(), &settings.root, &settings.conf, &place.files);
     let of_door = |error: door::Error| Failure::of_words(root, error);
     let name = root.to_string();
-    let adopted = AdoptedLog::open(world, &settings.conf, files, &name, settings.wal_dir.as_ref())?;
+    let adopted = AdoptedLog::open(&world, conf, place, &name, settings.wal_dir.as_ref())?;
     let log = &adopted.files;
+    let has_logs = has_logs(settings, &**log)?;
+    if options.killed && !has_logs {
+        return Err(without_logs(settings));
+    }
     let ended = if options.killed { Shutdown::MaybeKilled } else { Shutdown::Clean };
-    let inventory = door::look(files, log, world, ended).map_err(of_door)?;
+    let closes_logs = options.killed && !options.dry_run && adopted.ends == LogEnds::Hidden;
+    if closes_logs {
+        door::close_logs(&**log).map_err(of_door)?;
+    }
+    let ends = if closes_logs { LogEnds::Shown } else { adopted.ends };
+    let mut inventory = door::look(files, log, ends, &world, ended).map_err(of_door)?;
+    if !has_logs && root.folder().is_none() {
+        inventory.report.notes.push(format!(
+            "{} has no logs of HBase, so they were elsewhere: after a kill they have writes that are not in this root; name their \
+             place with -D hbase.wal.dir=…, if it still exists",
+            settings.wal_dir.as_ref().unwrap_or(root)
+        ));
+    }
     let report = &inventory.report;
     let mut text = format!("{root}: {} tables, {report}", inventory.tables.len());
     let blockers = report.blockers.len();
     let has_losses = !report.left_behind.is_empty() && !options.leave_behind;
     if blockers > 0 || options.dry_run || has_losses {
-        text.push_str("nothing was changed\n");
+        text.push_str(match closes_logs {
+            true => "nothing was changed, except that logs which HBase had left open were closed\n",
+            false => "nothing was changed\n",
+        });
         output::ignoring_closed_pipe(say(&text))?;
         if blockers > 0 {
             let them =
@@ -86,7 +88,11 @@ fn look_and_adopt(
         }
         return Ok(());
     }
-    door::adopt(&inventory, files, log, world).map_err(of_door)?;
+    place.take(conf)?;
+    adopted.take(conf)?;
+    // Another process may have adopted the root before this one became its owner.
+    place.check_is_not_adopted()?;
+    door::adopt(&inventory, files, &adopted.own, &world).map_err(of_door)?;
     adopted.record(&**files, &name)?;
     data_dir::take(&**files, root)?;
     door::archive_logs(&**files, &**log).map_err(of_door)?;
@@ -94,15 +100,46 @@ fn look_and_adopt(
     output::ignoring_closed_pipe(say(&text))
 }
 
-/// Returns the command that serves the adopted root with the log where the adoption has found it.
+/// Whether HBase had its logs in the place that the settings name.
+fn has_logs(settings: &Settings, log: &dyn Files) -> Result<bool, Failure> {
+    match settings.wal_dir.as_ref().unwrap_or(&settings.root) {
+        // HBase creates this folder at its first start, if its logs are in the root folder.
+        Root::Folder(folder) if settings.wal_dir.is_none() => Ok(folder.join(LOG_FOLDER).is_dir()),
+        Root::Folder(_) => Ok(true),
+        place => door::has_logs(log).map_err(|error| Failure::of_words(place, error)),
+    }
+}
+
+/// Returns the refusal of an HBase that was killed and whose logs are not where the settings name them.
+fn without_logs(settings: &Settings) -> Failure {
+    let root = &settings.root;
+    let name_it = "name that place with -D hbase.wal.dir=…, or name HBase's hbase-site.xml with --site";
+    Failure::new(match &settings.wal_dir {
+        None => format!(
+            "{root} has no folder {LOG_FOLDER}, so its HBase had its logs elsewhere, with writes that are not in store files: {name_it}"
+        ),
+        Some(place) => format!("hbase.wal.dir is {place}, which has no logs of HBase: {name_it}"),
+    })
+}
+
+/// Returns the command that serves the adopted root with the log where the adoption has found it. Keys of stores are
+/// secrets, so their values are left out.
 fn start_command(options: &Adopt, settings: &Settings) -> String {
     let mut command = format!("bellows start --data-dir {}", settings.root);
     if let Some(wal_dir) = &settings.wal_dir {
         let _in_memory = write!(command, " -D hbase.wal.dir={wal_dir}");
-        // Its server is named by other keys, which the site file has.
-        if let Some(site) = options.site.as_ref().filter(|_| wal_dir.folder().is_none()) {
-            let _in_memory = write!(command, " --site {}", site.display());
-        }
+    }
+    let places = [Some(&settings.root), settings.wal_dir.as_ref()];
+    if places.into_iter().flatten().all(|place| place.folder().is_some()) {
+        return command;
+    }
+    // The store is named by other keys.
+    if let Some(site) = &options.site {
+        let _in_memory = write!(command, " --site {}", site.display());
+    }
+    for (key, value) in options.define.iter().filter(|(key, _)| key != "hbase.wal.dir") {
+        let is_secret = ["key", "token", "password"].iter().any(|end| key.ends_with(end));
+        let _in_memory = write!(command, " -D {key}={}", if is_secret { "…" } else { value });
     }
     command
 }
@@ -111,6 +148,7 @@ fn start_command(options: &Adopt, settings: &Settings) -> String {
 #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     use super::*;
     use crate::log_place;
@@ -254,24 +292,6 @@ mod tests {
         assert!(refused.contains("an adoption that was interrupted"), "{refused}");
         assert_eq!(hbase.start(Some("last")), Ok(REGIONS));
         assert_eq!(hbase.start(Some("last")), Ok(REGIONS), "it is accepted again");
-    }
-
-    #[test]
-    fn a_root_elsewhere_is_refused_with_where_it_is() {
-        for (root, place) in
-            [("hdfs://nn:8020/hbase", "is in HDFS:"), ("s3://b/hbase", "is in an object store:")]
-        {
-            let options = Adopt {
-                root: root.into(),
-                dry_run: true,
-                leave_behind: false,
-                killed: false,
-                site: None,
-                define: Vec::new(),
-            };
-            let refused = run(&options, |_| Ok(())).expect_err("not on a disk").to_string();
-            assert!(refused.contains(place), "{refused}");
-        }
     }
 
     #[test]

@@ -188,7 +188,7 @@ pub(crate) struct Doctor {
 /// Options of `bellows adopt`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Adopt {
-    /// The folder that hbase.rootdir of that HBase names.
+    /// The folder that hbase.rootdir of that HBase names: a path, s3://BUCKET/FOLDER, or hdfs://HOST:PORT/FOLDER.
     #[arg(value_name = "HBASE_ROOT")]
     pub(crate) root: PathBuf,
 

@@ -94,10 +94,7 @@ pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
 /// Locks `root`. Fails unless it is the root folder of an Apache HBase that was not adopted yet.
 pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
     if storage::open_outside(&root.join(VERSION_FILE)).is_ok() {
-        return Err(Failure::new(format!(
-            "{0} is the data directory of bellows already; run bellows start --data-dir {0}",
-            root.display()
-        )));
+        return Err(already_adopted(&root.display()));
     }
     if let Err(error) = storage::open_outside(&root.join(HBASE_VERSION_FILE)) {
         return Err(Failure::new(format!(
@@ -106,6 +103,13 @@ pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
         )));
     }
     Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
+}
+
+/// Returns the refusal of an adoption of a root that was adopted before.
+pub(crate) fn already_adopted(root: &impl std::fmt::Display) -> Failure {
+    Failure::new(format!(
+        "{root} is the data directory of bellows already; run bellows start --data-dir {root}"
+    ))
 }
 
 /// Whether `files` have the version file of Bellows. Errors call the place `place`.

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conf::{Conf, keys};
+use door::{LogEnds, OwnLog};
 use env::World;
 use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmented, Version, swap_confirmed};
 
 use crate::data_dir;
 use crate::estimate::put_period;
 use crate::failure::Failure;
-use crate::root::{self, LOG_FOLDER, Root};
+use crate::root::{self, HBasePlace, LOG_FOLDER, Root};
 
 /// The object in the data directory that holds the folder of the log and an identifier, one a line. The folder is empty
 /// while the log is under the data directory; then the object may be absent.
@@ -101,10 +102,14 @@ fn open_at(
 
 /// A root folder of HBase whose log is being adopted.
 pub(crate) struct AdoptedLog {
-    /// The storage of the log.
+    /// The storage of HBase's logs.
     pub(crate) files: Arc<dyn Files>,
+    /// Whether that storage shows the end of log files that HBase has left open.
+    pub(crate) ends: LogEnds,
+    /// Where the adoption writes its log.
+    pub(crate) own: OwnLog,
     /// The place that `hbase.wal.dir` names; `None` if the log is under the root.
-    place: Option<String>,
+    elsewhere: Option<(String, HBasePlace)>,
     /// The identifier that the record in the root has, or a new one.
     id: String,
     /// The folder in the record in the root, which an interrupted adoption has left, and the version of that record.
@@ -112,28 +117,16 @@ pub(crate) struct AdoptedLog {
 }
 
 impl AdoptedLog {
-    /// Opens the log's place of a root of HBase, whose data are in `files`, and writes nothing. Errors call the data
-    /// `root`. Fails if the place has the log of a data directory of Bellows, which the adoption would delete.
+    /// Opens the log's place of a root of HBase, which is `data`, and writes nothing. Errors call the data `root`. Fails if
+    /// the place has the log of a data directory of Bellows, which the adoption would delete.
     pub(crate) fn open(
         world: &World,
         conf: &Conf,
-        files: &Arc<dyn Files>,
+        data: &HBasePlace,
         root: &str,
         wal_dir: Option<&Root>,
     ) -> Result<AdoptedLog, Failure> {
-        let elsewhere = match wal_dir {
-            Some(wal_dir) => Some((wal_dir.to_string(), wal_dir.open_for_log(conf)?)),
-            None => None,
-        };
-        AdoptedLog::open_at(world, files, root, elsewhere)
-    }
-
-    fn open_at(
-        world: &World,
-        files: &Arc<dyn Files>,
-        root: &str,
-        elsewhere: Option<(String, Arc<dyn Files>)>,
-    ) -> Result<AdoptedLog, Failure> {
+        let files = &data.files;
         let (note, version) = read(&**files, root, NOTE)?.unzip();
         let (before, id) = note.as_deref().and_then(|note| note.split_once('\n')).unwrap_or_default();
         let id = match id.trim() {
@@ -141,9 +134,14 @@ impl AdoptedLog {
             id => id.to_owned(),
         };
         let noted = version.map(|version| (before.to_owned(), version));
-        let Some((place, log)) = elsewhere else {
-            return Ok(AdoptedLog { files: Arc::clone(files), place: None, id, noted });
+        let in_root = growing_log(world, conf, files)?;
+        let Some(wal_dir) = wal_dir else {
+            let (files, ends) = (Arc::clone(files), data.log_ends());
+            let own = OwnLog { place: in_root, abandoned: None };
+            return Ok(AdoptedLog { files, ends, own, elsewhere: None, id, noted });
         };
+        let (place, opened) = (wal_dir.to_string(), wal_dir.open_logs_of_hbase(conf)?);
+        let log = Arc::clone(&opened.files);
         let belongs = read(&*log, &place, BELONGS)?;
         if belongs.is_some_and(|(other, _)| lineage(other.trim()) != lineage(&id)) {
             return Err(of_another(&place, root));
@@ -153,7 +151,20 @@ impl AdoptedLog {
                 "{place} is a data directory of bellows, and not the folder of the logs of {root}; set hbase.wal.dir as HBase had it"
             )));
         }
-        Ok(AdoptedLog { files: log, place: Some(place), id, noted })
+        let own = OwnLog { place: growing_log(world, conf, &log)?, abandoned: Some(in_root) };
+        Ok(AdoptedLog {
+            files: log,
+            ends: opened.log_ends(),
+            own,
+            elsewhere: Some((place, opened)),
+            id,
+            noted,
+        })
+    }
+
+    /// Makes this process the owner of the place that `hbase.wal.dir` names, so that it may write there.
+    pub(crate) fn take(&self, conf: &Conf) -> Result<(), Failure> {
+        self.elsewhere.as_ref().map_or(Ok(()), |(_, place)| place.take(conf))
     }
 
     /// Records in the root and in the log's folder where the log is, if the adoption has written one elsewhere than
@@ -163,8 +174,8 @@ impl AdoptedLog {
     /// If an interrupted adoption has recorded another folder, the identifier changes. So a start refuses the log that
     /// the interrupted adoption has written there.
     pub(crate) fn record(&self, files: &dyn Files, root: &str) -> Result<(), Failure> {
-        let place = match &self.place {
-            Some(place) if has_log(&*self.files, place)? => place,
+        let place = match &self.elsewhere {
+            Some((place, _)) if has_log(&*self.own.place, place)? => place,
             // An interrupted adoption has recorded another place.
             _ if self.noted.is_some() => "",
             _ => return Ok(()),
@@ -264,6 +275,14 @@ fn appendable(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<
         }
     }
     Ok(Arc::new(growing))
+}
+
+/// Returns `files` as [`appendable`] does, and writes nothing: requests have no budget, and nothing is cleaned up.
+fn growing_log(world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
+    match files.capabilities().has(Capability::SyncPrefix) {
+        true => Ok(Arc::clone(files)),
+        false => Ok(Arc::new(growing(world, conf, Arc::clone(files))?)),
+    }
 }
 
 /// Returns `files` with files that grow part by part.

@@ -1,6 +1,8 @@
 //! The root: the place of all files, and of the log unless `hbase.wal.dir` names another place. It is a folder of this
 //! machine, a part of a bucket in an S3-compatible store, or a folder in HDFS.
 
+mod adoption;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use telemetry::Source;
 
 use crate::data_dir::{self, is_scheme};
 use crate::failure::Failure;
+
+pub(crate) use adoption::HBasePlace;
 
 /// The folder of log files within the place of the log.
 pub(crate) const LOG_FOLDER: &str = "WALs";

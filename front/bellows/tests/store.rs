@@ -1,5 +1,5 @@
-//! Tests bulk loads between the server's machine and a real S3 store. `cargo xtask test --only s3` starts a store, and
-//! passes its address in `BELLOWS_S3_ENDPOINT`.
+//! Tests with a real S3 store: bulk loads between it and the server's machine, and the adoption of an HBase's root there.
+//! `cargo xtask test --only s3` starts a store, and passes its address in `BELLOWS_S3_ENDPOINT`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,20 +7,37 @@
     reason = "a real process, its files and its ports are the point"
 )]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use client::{Cluster, Get, Options, Put, Registry};
+use client::{Cluster, Get, Options, Put, Registry, Scan};
 use env::{Runtime, World};
 use objectstore::Bucket;
 use proto::{FamilyDescriptor, TableDescriptor};
 use storage::{FileName, Files, Local};
 
+/// The setting that names the stores from which files are loaded, without a value.
+const SOURCES: &str = "bellows.bulkload.sources=";
+
 fn endpoint() -> String {
     std::env::var("BELLOWS_S3_ENDPOINT")
         .expect("BELLOWS_S3_ENDPOINT, as `cargo xtask test --only s3` sets it")
+}
+
+/// Returns the command with these arguments, and with the settings of the store.
+fn program(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bellows"));
+    command.args(words);
+    for setting in [
+        format!("fs.s3a.endpoint={}", endpoint()),
+        "fs.s3a.access.key=bellows".to_owned(),
+        "fs.s3a.secret.key=bellowssecret".to_owned(),
+    ] {
+        command.args(["-D", &setting]);
+    }
+    command
 }
 
 /// A server on free ports. Dropping it kills the server.
@@ -30,18 +47,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(root: &str, sources: &str) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bellows"));
-        command.args(["start", "--data-dir", root]);
+    /// Starts a server with a setting.
+    fn start(root: &str, setting: &str) -> Server {
+        let mut command = program(&["start", "--data-dir", root, "-D", setting]);
         command.args(["--rpc-port", "0", "--master-port", "0", "--zk-port", "0", "--web-port", "0"]);
-        for setting in [
-            format!("bellows.bulkload.sources={sources}"),
-            format!("fs.s3a.endpoint={}", endpoint()),
-            "fs.s3a.access.key=bellows".to_owned(),
-            "fs.s3a.secret.key=bellowssecret".to_owned(),
-        ] {
-            command.args(["-D", &setting]);
-        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut greeting = String::new();
         let stdout = child.stdout.take().expect("piped");
@@ -64,6 +73,16 @@ impl Server {
         table.bulk_load("a", &[("f", path)], "token").await.map_err(|error| error.to_string())
     }
 
+    /// Returns the number of rows of a table.
+    async fn rows(&self, table: &str) -> usize {
+        let mut scanner = self.cluster.table(table).expect("a name").scan(Scan::new());
+        let mut rows = 0;
+        while scanner.next().await.expect("read").is_some() {
+            rows += 1;
+        }
+        rows
+    }
+
     async fn value(&self, table: &str) -> Option<Vec<u8>> {
         let row = self.cluster.table(table).expect("a name").get(Get::row("a")).await.expect("read");
         row.value("f", "q").map(<[u8]>::to_vec)
@@ -77,8 +96,8 @@ impl Drop for Server {
 }
 
 /// Returns a bucket's client, with a prefix that no earlier run used, and the URL of the prefix.
-fn bucket(run: u64) -> (Bucket, String) {
-    let prefix = format!("bulk-load-{run:x}");
+fn bucket(test: &str, run: u64) -> (Bucket, String) {
+    let prefix = format!("{test}-{run:x}");
     let bucket = Bucket::new(objectstore::Options {
         endpoint: Some(endpoint()),
         region: Some("us-east-1".to_owned()),
@@ -88,6 +107,113 @@ fn bucket(run: u64) -> (Bucket, String) {
         ..objectstore::Options::new("bellows", prefix.clone())
     });
     (bucket.expect("a bucket"), format!("s3a://bellows/{prefix}"))
+}
+
+/// The root folder of an HBase in the bucket, and the place of its logs in a folder of this machine.
+struct HBase {
+    bucket: Bucket,
+    url: String,
+    log: PathBuf,
+}
+
+impl HBase {
+    /// Unpacks an archive of `proof/golden/roots`.
+    fn unpack(archive: &str) -> HBase {
+        let run = World::real().random();
+        let (bucket, url) = bucket("adopt", run);
+        let log = std::env::temp_dir().join(format!("bellows-adopt-store-{run:x}"));
+        std::fs::create_dir_all(&log).expect("new");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proof/golden/roots").join(archive);
+        let packed = std::fs::read(path).expect("the archive is there");
+        let mut packed = tar::Archive::new(flate2::read::GzDecoder::new(&packed[..]));
+        for entry in packed.entries().expect("an archive") {
+            let mut entry = entry.expect("whole");
+            let name = entry.path().expect("text").to_str().expect("text").to_owned();
+            if name.contains("WALs/") {
+                entry.unpack_in(&log).expect("unpacked");
+            } else if entry.header().entry_type().is_file() {
+                let mut content = Vec::new();
+                entry.read_to_end(&mut content).expect("whole");
+                bucket.swap(&FileName::new(name), None, &content).expect("written");
+            }
+        }
+        HBase { bucket, url, log }
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        let listed = self.bucket.list(&FileName::root()).expect("listed").into_iter();
+        listed.map(|entry| (entry.name.to_string(), entry.size)).collect()
+    }
+
+    /// Returns the setting of the logs' place.
+    fn wal_dir(&self) -> String {
+        format!("hbase.wal.dir={}", self.log.display())
+    }
+
+    /// Runs `bellows adopt` with further arguments. Returns what it prints.
+    fn adopt(&self, words: &[&str]) -> String {
+        let done = program(&[&["adopt", &self.url], words].concat()).output().expect("it starts");
+        let said = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+        said
+    }
+}
+
+impl Drop for HBase {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.log);
+    }
+}
+
+#[test]
+fn the_root_of_an_hbase_in_the_store_is_adopted_in_place() {
+    let runtime = Runtime::start("client", 2).expect("threads");
+    for (archive, rows) in [("stopped.tar.gz", 9), ("killed.tar.gz", 19)] {
+        let hbase = HBase::unpack(archive);
+        let wal_dir = hbase.wal_dir();
+        let mut words = vec!["-D", &wal_dir];
+        words.extend((rows == 19).then_some("--killed"));
+        let before = hbase.files();
+        let said = hbase.adopt(&[&words[..], &["--dry-run"]].concat());
+        assert!(said.ends_with("nothing was changed\n"), "{said}");
+        assert_eq!(hbase.files(), before);
+        let said = hbase.adopt(&words);
+        let served = format!(
+            "bellows start --data-dir {} -D {wal_dir} -D fs.s3a.endpoint=",
+            hbase.url.replace("s3a", "s3")
+        );
+        assert!(said.contains(&served) && said.ends_with("-D fs.s3a.secret.key=…\n"), "{said}");
+        let is_new = |(name, _): &&(String, u64)| {
+            name.contains("/.filelist/") || name.contains("/.tabledesc/") || name.starts_with("bellows.")
+        };
+        let after = hbase.files();
+        let kept: Vec<_> = after.iter().filter(|file| !is_new(file)).collect();
+        assert_eq!(
+            kept,
+            before.iter().filter(|file| !is_new(file)).collect::<Vec<_>>(),
+            "nothing was copied"
+        );
+        let server = Server::start(&hbase.url, &wal_dir);
+        runtime.handle().block_on(async {
+            assert_eq!([server.rows("ns1:ft").await, server.rows("ns1:clone").await], [rows, 20]);
+        });
+        let done = program(&["adopt", &hbase.url]).output().expect("it starts");
+        let refused = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && refused.contains("data directory of bellows already"), "{refused}");
+    }
+}
+
+#[test]
+fn a_root_in_the_store_whose_logs_are_missing_is_refused_if_hbase_was_killed() {
+    let hbase = HBase::unpack("stopped.tar.gz");
+    let done = program(&["adopt", &hbase.url, "--killed"]).output().expect("it starts");
+    let refused = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(
+        !done.status.success() && refused.contains("name that place with -D hbase.wal.dir=…"),
+        "{refused}"
+    );
+    let said = hbase.adopt(&["--dry-run"]);
+    assert!(said.contains("has no logs of HBase, so they were elsewhere"), "{said}");
 }
 
 /// Returns the only store file of table `source`.
@@ -106,9 +232,9 @@ fn files_are_loaded_from_the_store_and_from_the_machine() {
     let run = World::real().random();
     let folder = std::env::temp_dir().join(format!("bellows-bulk-store-{run:x}"));
     let root = folder.join("data");
-    let (bucket, url) = bucket(run);
+    let (bucket, url) = bucket("bulk-load", run);
     let runtime = Runtime::start("client", 2).expect("threads");
-    let server = Server::start(&root.display().to_string(), "");
+    let server = Server::start(&root.display().to_string(), SOURCES);
     let names_key = runtime.handle().block_on(async {
         server.create("source").await;
         server.create("from_store").await;
@@ -126,7 +252,7 @@ fn files_are_loaded_from_the_store_and_from_the_machine() {
     let outside = folder.join("one");
     std::fs::copy(&made, &outside).expect("copied");
 
-    let server = Server::start(&root.display().to_string(), &format!("{url}/out"));
+    let server = Server::start(&root.display().to_string(), &format!("{SOURCES}{url}/out"));
     runtime.handle().block_on(async {
         let path = format!("{url}/out/f/one");
         assert_eq!(server.load("from_store", &path).await, Ok(true));
@@ -138,7 +264,7 @@ fn files_are_loaded_from_the_store_and_from_the_machine() {
     drop(server);
     assert!(bucket.open(&FileName::new("out/f/one")).is_ok(), "the source stays");
 
-    let server = Server::start(&format!("{url}/root"), "");
+    let server = Server::start(&format!("{url}/root"), SOURCES);
     runtime.handle().block_on(async {
         for table in ["from_machine", "from_bucket"] {
             server.create(table).await;

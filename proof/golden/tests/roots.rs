@@ -5,25 +5,34 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cache::Cache;
 use cell::Cell;
-use door::{Inventory, Shutdown};
+use door::{Inventory, LogEnds, OwnLog, Shutdown};
 use env::{WallTime, World};
 use proto::TableName;
 use region::{CellSink, Limits, Opening, ReadMode, Region, RegionOptions, Scan};
 use storage::memory::Fault;
-use storage::{FileName, Files, Kind, Memory, Outcome};
+use storage::{Capabilities, Capability, FileName, Files, Kind, Memory, Outcome, Segmented};
 
 fn world() -> World {
     World::simulated(1, WallTime(1_795_700_000_000))
 }
 
-/// Returns the root in an archive of `roots/`.
+/// What a folder of HDFS can do.
+const HDFS: Capabilities = Capabilities::NONE.with(Capability::SyncPrefix).with(Capability::ListsAll);
+
+/// Returns the root in an archive of `roots/`, on a disk.
 fn root(name: &str) -> Memory {
+    root_in(name, Capabilities::ALL)
+}
+
+/// Returns the root in an archive of `roots/`, in storage with these capabilities.
+fn root_in(name: &str, capabilities: Capabilities) -> Memory {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("roots").join(name);
     let bytes = std::fs::read(path).expect("the archive is there");
-    let files = Memory::new();
+    let files = Memory::with(capabilities);
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&bytes[..]));
     for entry in archive.entries().expect("an archive") {
         let mut entry = entry.expect("whole");
@@ -47,14 +56,24 @@ fn look(files: &Memory) -> Result<Inventory, door::Error> {
 
 fn look_at(files: &Memory, ended: Shutdown) -> Result<Inventory, door::Error> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
-    door::look(&shared, &shared, &world(), ended)
+    door::look(&shared, &shared, LogEnds::Shown, &world(), ended)
+}
+
+/// Returns the storage in a form in which a log can grow, as a server uses it.
+fn growing(files: &Memory) -> Arc<dyn Files> {
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    match files.capabilities().has(Capability::SyncPrefix) {
+        true => shared,
+        false => Arc::new(Segmented::new(shared, world(), Duration::from_secs(1))),
+    }
 }
 
 /// Adopts a root of an HBase that was stopped or killed.
 fn adopt(files: &Memory) -> Result<(), door::Error> {
     let inventory = look_at(files, Shutdown::MaybeKilled)?;
     let shared: Arc<dyn Files> = Arc::new(files.clone());
-    door::adopt(&inventory, &shared, &shared, &world())
+    let log = OwnLog { place: growing(files), abandoned: None };
+    door::adopt(&inventory, &shared, &log, &world())
 }
 
 /// Returns every file with its content.
@@ -82,7 +101,7 @@ impl CellSink for Counted {
 fn rows(files: &Memory) -> BTreeMap<String, (usize, usize)> {
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     let mut found = BTreeMap::new();
-    let recovered = Arc::new(wal::LogReader::open(&shared, &FileName::new("WALs")).expect("a log"));
+    let recovered = Arc::new(wal::LogReader::open(&growing(files), &FileName::new("WALs")).expect("a log"));
     for table in look_at(files, Shutdown::MaybeKilled).expect("readable").tables {
         let name = table.descriptor.name().clone();
         let descriptor = master::descriptors::read(&*shared, &name).expect("readable").expect("there");
@@ -130,25 +149,30 @@ fn expected() -> BTreeMap<String, (usize, usize)> {
 
 #[test]
 fn a_root_that_was_stopped_is_adopted_with_every_row() {
-    let files = root("stopped.tar.gz");
-    let before = content(&files);
-    let inventory = look(&files).expect("readable");
-    assert_eq!(content(&files), before, "looking changes nothing");
-    assert_eq!(inventory.report.blockers, Vec::<String>::new());
-    assert_eq!(inventory.report.left_behind, Vec::<String>::new());
-    adopt(&files).expect("adopted");
-    let mut rows = rows(&files);
-    assert_eq!((rows.remove("hbase:meta").is_some(), rows.remove("hbase:namespace")), (true, Some((3, 3))));
-    assert_eq!(rows, expected());
-    // Only file lists and descriptors were added or changed.
-    let after = content(&files);
-    let kept = |name: &&String| !name.contains("/.tabledesc/") && !name.contains("/.filelist/");
-    for name in before.keys().filter(kept) {
-        assert_eq!(before[name], after[name], "{name}");
+    for capabilities in [Capabilities::ALL, HDFS, Capabilities::NONE] {
+        let files = root_in("stopped.tar.gz", capabilities);
+        let before = content(&files);
+        let inventory = look(&files).expect("readable");
+        assert_eq!(content(&files), before, "looking changes nothing");
+        assert_eq!(inventory.report.blockers, Vec::<String>::new());
+        assert_eq!(inventory.report.left_behind, Vec::<String>::new());
+        adopt(&files).expect("adopted");
+        let mut rows = rows(&files);
+        assert_eq!(
+            (rows.remove("hbase:meta").is_some(), rows.remove("hbase:namespace")),
+            (true, Some((3, 3)))
+        );
+        assert_eq!(rows, expected());
+        // Only file lists and descriptors were added or changed: no file was renamed or copied.
+        let after = content(&files);
+        let kept = |name: &&String| !name.contains("/.tabledesc/") && !name.contains("/.filelist/");
+        for name in before.keys().filter(kept) {
+            assert_eq!(before[name], after[name], "{name}");
+        }
+        assert_eq!(before.keys().filter(kept).count(), after.keys().filter(kept).count());
+        adopt(&files).expect("again");
+        assert_eq!(content(&files), after, "there is nothing left to do");
     }
-    assert_eq!(before.keys().filter(kept).count(), after.keys().filter(kept).count());
-    adopt(&files).expect("again");
-    assert_eq!(content(&files), after, "there is nothing left to do");
 }
 
 /// Whether HBase could open the root: each table whose descriptor says FILE has all its file lists.
@@ -171,16 +195,21 @@ fn can_be_opened_by_hbase(files: &Memory) -> bool {
     })
 }
 
-/// Adopts the root `name` on a disk that fails at every `step`th call and at the `last` ones, and again after each
+/// Adopts the root `name` in storage that fails at every `step`th call and at the `last` ones, and again after each
 /// crash.
-fn is_continued_after_each(name: &str, step: u64, last: u64, expected: &BTreeMap<String, (usize, usize)>) {
-    let whole = root(name);
+fn is_continued_after_each(
+    (name, capabilities): (&str, Capabilities),
+    step: u64,
+    last: u64,
+    expected: &BTreeMap<String, (usize, usize)>,
+) {
+    let whole = root_in(name, capabilities);
     let begin = whole.acts();
     adopt(&whole).expect("adopted");
     let acts = whole.acts() - begin;
     assert!(acts > 50, "{acts} acts");
     for act in (1..=acts).filter(|act| act % step == 1 || act + last > acts) {
-        let files = root(name);
+        let files = root_in(name, capabilities);
         let at = files.acts() + act;
         files.set_fault(Some(Fault {
             act: at,
@@ -200,7 +229,9 @@ fn is_continued_after_each(name: &str, step: u64, last: u64, expected: &BTreeMap
 
 #[test]
 fn an_adoption_that_ends_at_any_act_leaves_a_root_of_hbase_and_is_continued() {
-    is_continued_after_each("stopped.tar.gz", 10, 5, &expected());
+    for (capabilities, step) in [(Capabilities::ALL, 10), (HDFS, 40), (Capabilities::NONE, 20)] {
+        is_continued_after_each(("stopped.tar.gz", capabilities), step, 5, &expected());
+    }
 }
 
 /// Returns the first line of the report that says why the changed root is refused.
@@ -309,8 +340,60 @@ fn the_writes_of_a_killed_hbase_are_in_its_logs() {
 }
 
 #[test]
+fn logs_in_an_object_store_are_deleted_and_not_copied() {
+    let files = root_in("killed.tar.gz", Capabilities::NONE);
+    let archived = |files: &Memory| files.list(&FileName::new("oldWALs")).expect("listed");
+    let before = archived(&files);
+    adopt(&files).expect("adopted");
+    door::archive_logs(&files, &files).expect("deleted");
+    assert!(!content(&files).keys().any(|name| name.starts_with("WALs/localhost,")));
+    assert_eq!(archived(&files), before);
+}
+
+/// Returns the blockers, or the notes, that name a log which was not closed.
+fn told_of_open_logs(files: &Memory, ended: Shutdown) -> Vec<String> {
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    let inventory = door::look(&shared, &shared, LogEnds::Hidden, &world(), ended).expect("readable");
+    let report = inventory.report;
+    let lines = if ended == Shutdown::Clean { report.blockers } else { report.notes };
+    lines.into_iter().filter(|line| line.contains("was not closed")).collect()
+}
+
+#[test]
+fn logs_whose_ends_are_hidden_are_named_if_they_were_not_closed() {
+    let stopped = root_in("stopped.tar.gz", HDFS);
+    for ended in [Shutdown::Clean, Shutdown::MaybeKilled] {
+        assert_eq!(told_of_open_logs(&stopped, ended), Vec::<String>::new());
+    }
+    let killed = root_in("killed.tar.gz", HDFS);
+    // Without --killed each log of a region server is refused in any case.
+    let told = told_of_open_logs(&killed, Shutdown::Clean);
+    assert!(told.len() == 1 && told[0].contains("MasterData/WALs/"), "{told:?}");
+    assert!(told[0].contains("repeat with --killed"), "{told:?}");
+    let told = told_of_open_logs(&killed, Shutdown::MaybeKilled);
+    assert!(told.len() == 3 && told[1..].iter().all(|line| line.starts_with("WALs/localhost,")), "{told:?}");
+    let before = content(&killed);
+    door::close_logs(&killed).expect("closed");
+    assert_eq!(content(&killed), before);
+}
+
+#[test]
+fn the_logs_of_an_hbase_are_found_also_after_an_orderly_stop() {
+    let files = root_in("stopped.tar.gz", HDFS);
+    assert!(door::has_logs(&files).expect("listed"));
+    for name in ["WALs", "oldWALs", "MasterData/WALs", "MasterData/oldWALs"] {
+        for entry in files.list(&FileName::new(name)).expect("listed") {
+            files.delete(&entry.name).expect("deleted");
+        }
+    }
+    assert!(!door::has_logs(&files).expect("listed"));
+}
+
+#[test]
 fn an_adoption_with_logs_that_ends_at_any_act_is_continued_and_loses_no_write() {
-    is_continued_after_each("killed.tar.gz", 20, 12, &expected_of_killed());
+    for (capabilities, step) in [(Capabilities::ALL, 20), (HDFS, 60), (Capabilities::NONE, 40)] {
+        is_continued_after_each(("killed.tar.gz", capabilities), step, 12, &expected_of_killed());
+    }
 }
 
 #[test]
