@@ -213,7 +213,7 @@ fn procedures_that_wait_for_other_locks_do_not_take_the_threads_of_those_before_
     go.send(()).expect("it waits");
     let (say, ended) = mpsc::channel();
     let waiting = Arc::clone(&procedures);
-    std::thread::spawn(move || {
+    env::spawn_thread("waits", env::Priority::Background, move || {
         for id in [changer, next] {
             assert!(waiting.wait(id.expect("accepted")).expect("known").is_ok());
         }
