@@ -45,6 +45,11 @@ pub(crate) const USAGE: &str = "\
 const ROOM_MAX: Duration = Duration::from_secs(30);
 /// Number of acknowledged writes that prove that the server accepts writes again.
 const WRITTEN_AGAIN: u64 = 50;
+/// What the server's self-check says of a region whose opening failed.
+const NOT_OPENED: &str = "could not be opened";
+/// Maximum time after a fault until regions whose opening failed during it are open: the server tries it again after pauses
+/// of up to a minute.
+const REOPENED_MAX: Duration = Duration::from_secs(90);
 /// Further options of the server. With them regions can be merged again soon after a split or a merge, and the archive
 /// of replaced files stays small.
 pub(crate) const MORE_OPTIONS: &[&str] =
@@ -547,9 +552,17 @@ impl Run {
 
     /// Makes the server check itself; it must find nothing.
     fn self_check(&mut self) -> Outcome {
-        self.clients.ask("self-check")?;
-        self.checks += 1;
-        checks::of_itself(&self.server.as_ref().ok_or("the server is away")?.web)
+        let since = Instant::now();
+        loop {
+            self.clients.ask("self-check")?;
+            self.checks += 1;
+            match checks::of_itself(&self.server.as_ref().ok_or("the server is away")?.web) {
+                Err(why) if why.contains(NOT_OPENED) && since.elapsed() < REOPENED_MAX => {
+                    std::thread::sleep(Duration::from_secs(2));
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn report(&mut self, counts: &str) {
