@@ -218,7 +218,8 @@ fn procedures_that_wait_for_other_locks_do_not_take_the_threads_of_those_before_
             assert!(waiting.wait(id.expect("accepted")).expect("known").is_ok());
         }
         say.send(()).expect("heard");
-    });
+    })
+    .expect("a thread can be started");
     ended.recv_timeout(std::time::Duration::from_secs(60)).expect("both end");
 }
 
