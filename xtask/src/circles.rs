@@ -42,8 +42,22 @@ mod tests {
     /// Returns the code of a file, without comments and without the tests at its end.
     fn code(path: &Path) -> String {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+        without_tests(&text)
+            .lines()
+            .map(|line| line.split("//").next().unwrap_or_default())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Returns the text before the tests at the end of a file, which may have attributes of their own.
+    fn without_tests(text: &str) -> &str {
+        text.split_once("#[cfg(test)]\n").map_or(text, |(before, rest)| {
+            let is_attribute = |line: &&str| line.starts_with(['#', ' ', ')']);
+            match rest.lines().find(|line| !is_attribute(line)) {
+                Some("mod tests {") => before,
+                _ => text,
+            }
+        })
     }
 
     /// Returns the paths of a `use` tree: `a::{b, c::d}` stands for `a::b` and `a::c::d`.
