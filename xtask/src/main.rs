@@ -20,6 +20,7 @@ macro_rules! say {
 
 mod accordion;
 mod apart;
+mod azure;
 mod backed;
 mod browser;
 mod cachefaults;
@@ -131,6 +132,11 @@ const PARTS: &[Part] = &[
         "s3",
         "storage in a real S3 store keeps its contract, and a server there survives kill -9 (Go)",
         s3::suite,
+    ),
+    (
+        "azure",
+        "storage in Azurite, the emulator of Azure, keeps its contract, and a server there survives kill -9 (Node.js)",
+        azure::suite,
     ),
     (
         "s3-requests",

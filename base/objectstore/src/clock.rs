@@ -98,7 +98,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::{Bucket, Options};
+    use crate::{Bucket, Options, S3, Service};
 
     #[test]
     fn a_date_is_parsed_and_other_texts_are_ignored() {
@@ -169,9 +169,12 @@ mod tests {
         });
         let bucket = Bucket::new(Options {
             endpoint: Some(endpoint),
-            region: Some("us-east-1".to_owned()),
-            keys: Some(("a".to_owned(), "b".to_owned())),
-            path_style: true,
+            service: Service::S3(S3 {
+                region: Some("us-east-1".to_owned()),
+                keys: Some(("a".to_owned(), "b".to_owned())),
+                path_style: true,
+                ..S3::default()
+            }),
             settle_time: Duration::from_secs(1),
             ..Options::new("bucket", "")
         });

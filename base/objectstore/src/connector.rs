@@ -130,15 +130,18 @@ impl HttpService for Service {
     }
 }
 
-/// Returns the kind of a request to S3, as it is billed.
+/// Returns the kind of a request, as it is billed. The requests of S3 have other parameters than those of Azure.
 fn kind_of(request: &HttpRequest) -> RequestKind {
     let query = request.uri().query().unwrap_or_default();
     let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    let does = |what: &str| query.split('&').any(|pair| pair.strip_prefix("comp=") == Some(what));
     match request.method().as_str() {
-        _ if has("uploads") || has("uploadId") => RequestKind::Multipart,
+        _ if has("uploads") || has("uploadId") || does("block") || does("blocklist") => {
+            RequestKind::Multipart
+        }
         "PUT" => RequestKind::Put,
-        "GET" if has("list-type") => RequestKind::List,
-        "POST" if has("delete") => RequestKind::Delete,
+        "GET" if has("list-type") || does("list") => RequestKind::List,
+        "POST" if has("delete") || does("batch") => RequestKind::Delete,
         "DELETE" => RequestKind::Delete,
         _ => RequestKind::Get,
     }
@@ -200,7 +203,7 @@ mod tests {
     use telemetry::{Exposition, Source};
 
     use super::*;
-    use crate::{Bucket, Hedging, Options, PART_BYTES, TAIL_BYTES};
+    use crate::{Bucket, Hedging, Options, PART_BYTES, S3, Service, TAIL_BYTES};
 
     /// Size of the only file of the store.
     const SIZE: u64 = TAIL_BYTES + 1_000;
@@ -294,9 +297,12 @@ mod tests {
     fn bucket(endpoint: String, hedging: Hedging) -> Bucket {
         Bucket::new(Options {
             endpoint: Some(endpoint),
-            region: Some("us-east-1".to_owned()),
-            keys: Some(("a".to_owned(), "b".to_owned())),
-            path_style: true,
+            service: Service::S3(S3 {
+                region: Some("us-east-1".to_owned()),
+                keys: Some(("a".to_owned(), "b".to_owned())),
+                path_style: true,
+                ..S3::default()
+            }),
             settle_time: Duration::from_secs(5),
             hedging,
             ..Options::new("bucket", "")
@@ -371,6 +377,10 @@ mod tests {
             ("PUT", "/b/k?partNumber=1&uploadId=u", RequestKind::Multipart),
             ("POST", "/b/k?uploadId=u", RequestKind::Multipart),
             ("DELETE", "/b/k?uploadId=u", RequestKind::Multipart),
+            ("GET", "/b?restype=container&comp=list&prefix=x", RequestKind::List),
+            ("POST", "/b?restype=container&comp=batch", RequestKind::Delete),
+            ("PUT", "/b/k?comp=block&blockid=u", RequestKind::Multipart),
+            ("PUT", "/b/k?comp=blocklist", RequestKind::Multipart),
         ] {
             let mut request = HttpRequest::new(Vec::new().into());
             *request.method_mut() = method.parse().expect("a method");

@@ -1,11 +1,11 @@
-//! Files in an S3-compatible object store.
+//! Files in an object store: in S3 or a store with the same interface, or in Azure Blob storage ([`service`]).
 //!
 //! [`Bucket`] implements [`storage::Files`] with none of the optional capabilities: a file appears, whole, when it is
 //! finished, and a reader of a deleted file fails.
 //!
 //! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
 //!   while the file is written ([`upload`]).
-//! - Opening a file is one GET of its last [`TAIL_BYTES`], whose reply also has the file's size. Reads within these
+//! - Opening a file in S3 is one GET of its last [`TAIL_BYTES`], whose reply also has the file's size. Reads within these
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
 //! - A swap is a PUT with If-Match or If-None-Match; the version is the entity tag. If a reply is lost, the same bytes
 //!   are sent again. If the store refuses a PUT, the object is read and compared ([`swap`]).
@@ -13,11 +13,13 @@
 //!   sent a second time ([`hedge`]).
 //! - A request that fails and may succeed later is repeated for at most [`Options::settle_time`], by the monotonic clock.
 //!   A request that hangs ends then, too ([`repeat`]).
-//! - Keys are those of the configuration, or of the first source that has any: the environment, a profile ([`profile`]),
-//!   a web identity, the metadata of the container, that of the instance.
+//! - Keys are those of the configuration, or of the first source that has any. For S3 that is the environment, a profile
+//!   ([`profile`]), a web identity, the metadata of the container, that of the instance; for Azure see [`azure`].
 //!
 //! Requests run on a runtime of the bucket's own, so that blocking calls can be made from any thread.
 
+mod azure;
+mod client;
 mod clock;
 mod connector;
 mod folders;
@@ -26,6 +28,8 @@ mod meter;
 mod probe;
 mod profile;
 mod repeat;
+mod s3;
+mod service;
 mod swap;
 mod upload;
 
@@ -39,12 +43,9 @@ use bytes::Bytes;
 use env::sync::Mutex;
 use env::{Moment, Runtime, World};
 use futures::StreamExt;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AwsCredential};
-use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
-use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig, StaticCredentialProvider,
-};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStoreExt, RetryConfig};
 use storage::{
     AwaitedRead, Capabilities, EarlyRead, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
     Object, Outcome, Result, Settled, Version,
@@ -52,23 +53,31 @@ use storage::{
 use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
 
+pub use azure::{Azure, AzureSecret, PUBLIC_DOMAIN};
 pub use hedge::Hedging;
 pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
+pub use s3::S3;
+pub use service::Service;
 
+use client::{Client, Clients};
 use clock::StoreClock;
 use connector::{Connector, for_file};
 use folders::remove_folders;
 use hedge::Hedge;
 use meter::Meter;
-use profile::{Profile, ProfileKeys};
+use profile::ProfileKeys;
 use swap::Repeat;
 use upload::Upload;
 
 /// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
 pub const PART_BYTES: usize = 16 << 20;
 
-/// Maximum number of files that S3 deletes in one request.
+/// Maximum number of files of one deletion that is repeated as a whole: as many as S3 deletes in one request.
 const DELETED_AT_ONCE: usize = 1_000;
+
+/// Number of objects of a page of a listing: the most that S3 returns. Azure's default is five times as large, and with it
+/// a reply that breaks would cost more.
+const LISTED_AT_ONCE: usize = 1_000;
 
 /// Number of threads of the bucket's runtime. With one thread, all reads would wait while that thread signs a part of
 /// an upload.
@@ -78,25 +87,17 @@ const THREADS: usize = 2;
 /// and Bloom filter metadata.
 pub const TAIL_BYTES: u64 = 64 << 10;
 
-/// Where a bucket is, and its limits. If a field is `None`, its value comes from the environment (such as
-/// `AWS_ACCESS_KEY_ID`), from a profile of `~/.aws`, from a web identity, or from the metadata of the container or the
-/// instance.
+/// Where a bucket is, and its limits.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the bucket.
     pub bucket: String,
     /// The folder in the bucket below which all files are; may be empty.
     pub prefix: String,
-    /// The URL of the store, for stores other than Amazon's.
+    /// The URL of the store, for stores other than those of the service's provider.
     pub endpoint: Option<String>,
-    /// The AWS region of the bucket.
-    pub region: Option<String>,
-    /// The access key and the secret key.
-    pub keys: Option<(String, String)>,
-    /// The session token that belongs to `keys`. Without `keys` it has no effect.
-    pub session_token: Option<String>,
-    /// Whether the bucket's name is in the URL's path and not in its host name, as MinIO, versitygw and Ceph need it.
-    pub path_style: bool,
+    /// The service that has the bucket.
+    pub service: Service,
     /// Maximum number of concurrent reads.
     pub reads_max: usize,
     /// When a read is sent a second time.
@@ -111,22 +112,29 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options of a bucket, with everything else from the environment.
+    /// Returns the options of a bucket in S3, with everything else from the environment.
     pub fn new(bucket: impl Into<String>, prefix: impl Into<String>) -> Options {
         Options {
             bucket: bucket.into(),
             prefix: prefix.into(),
             endpoint: None,
-            region: None,
-            keys: None,
-            session_token: None,
-            path_style: false,
+            service: Service::S3(S3::default()),
             reads_max: 64,
             hedging: Hedging::OFF,
             settle_time: Duration::from_secs(30),
             account_of: |_| OTHERS.to_owned(),
             prices: Prices::NONE,
         }
+    }
+
+    /// Returns how the client that repeats requests by itself does so.
+    fn retry(&self) -> RetryConfig {
+        RetryConfig { retry_timeout: self.settle_time, ..RetryConfig::default() }
+    }
+
+    /// Returns the same for the client that repeats nothing.
+    fn no_retry() -> RetryConfig {
+        RetryConfig { max_retries: 0, ..RetryConfig::default() }
     }
 }
 
@@ -140,9 +148,9 @@ pub struct Bucket {
 
 struct Shared {
     /// The client for multipart uploads. It repeats failed requests by itself.
-    store: AmazonS3,
+    store: Arc<dyn Client>,
     /// The client for all other requests. It repeats nothing, so every failure reaches the caller.
-    once: AmazonS3,
+    once: Arc<dyn Client>,
     options: Options,
     /// The keys, if they are those of a profile.
     profile_keys: Option<Arc<ProfileKeys>>,
@@ -164,83 +172,32 @@ struct FinishedFile {
     size: u64,
 }
 
-/// Lets `builder` use the keys of `options`, if there are any, and no session token but theirs. A token of the
-/// environment belongs to other keys, and a store refuses requests that combine them.
-fn with_keys(builder: AmazonS3Builder, options: &Options) -> AmazonS3Builder {
-    let Some((access, secret)) = &options.keys else { return builder };
-    builder.with_credentials(Arc::new(StaticCredentialProvider::new(AwsCredential {
-        key_id: access.clone(),
-        secret_key: secret.clone(),
-        token: options.session_token.clone(),
-    })))
-}
-
 /// Maximum number of ends of finished files that are kept, each of at most [`TAIL_BYTES`].
 const FINISHED_MAX: usize = 32;
 
 impl Bucket {
     /// Creates the client of a bucket. The first request connects to the store, not this call. Fails if the keys are
-    /// those of a profile that cannot be used.
+    /// those of a profile that cannot be used, or if the settings of the service are incomplete.
     pub fn new(options: Options) -> Result<Bucket> {
         Bucket::with_environment(options, |name| std::env::var(name).ok())
     }
 
-    /// Like [`new`](Bucket::new), with these variables in place of those of the process, as far as they decide whether a
-    /// profile is used.
+    /// Like [`new`](Bucket::new), with these variables in place of those of the process, as far as they decide which keys
+    /// are used.
     fn with_environment(options: Options, variable: impl Fn(&str) -> Option<String>) -> Result<Bucket> {
         let failed = |error: String| {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "open").because(error)
         };
         // If a provider is installed already, the call fails, which does no harm.
         let _installed = rustls::crypto::ring::default_provider().install_default();
-        let is_set = |names: [&str; 2]| names.iter().any(|name| variable(name).is_some());
-        let profile = Profile::of(&variable);
-        let profile_keys = match options.keys {
-            None if !is_set(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]) => {
-                ProfileKeys::read(&profile, World::real()).map_err(failed)?.map(Arc::new)
-            }
-            _ => None,
-        };
-        let region = match &options.region {
-            None if !is_set(["AWS_REGION", "AWS_DEFAULT_REGION"]) => profile.region(),
-            region => region.clone(),
-        };
-        let builder = |retry: RetryConfig| {
-            let mut builder = AmazonS3Builder::from_env()
-                .with_bucket_name(&options.bucket)
-                .with_virtual_hosted_style_request(!options.path_style)
-                .with_retry(retry);
-            if let Some(endpoint) = &options.endpoint {
-                builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http:"));
-            }
-            if let Some(region) = &region {
-                builder = builder.with_region(region);
-            }
-            if let Some(keys) = &profile_keys {
-                builder = builder.with_credentials(Arc::clone(keys) as _);
-            }
-            with_keys(builder, &options)
-        };
-        let retry = RetryConfig { retry_timeout: options.settle_time, ..RetryConfig::default() };
         let meter = Arc::new(Meter::new(options.account_of, options.prices));
         let clock = Arc::<StoreClock>::default();
         let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter), Arc::clone(&clock));
-        let build = |builder: AmazonS3Builder| builder.build().map_err(|error| failed(error.to_string()));
-        // Credentials may come from another service. A client of its own asks it, so that only the store's requests are
-        // counted.
-        let credentials = match options.keys {
-            Some(_) => None,
-            None => Some(Arc::clone(build(builder(retry.clone()))?.credentials())),
+        let clients = match &options.service {
+            Service::S3(s3) => s3.clients(&options, &connector, variable),
+            Service::Azure(azure) => azure.clients(&options, &connector, variable),
         };
-        let counted = |retry: RetryConfig| {
-            let builder = builder(retry).with_http_connector(connector.clone());
-            build(match &credentials {
-                Some(credentials) => builder.with_credentials(Arc::clone(credentials)),
-                None => builder,
-            })
-        };
-        let store = counted(retry)?;
-        let once = counted(RetryConfig { max_retries: 0, ..RetryConfig::default() })?;
+        let Clients { store, once, profile_keys } = clients.map_err(failed)?;
         let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let finished = Mutex::default();
@@ -351,7 +308,7 @@ impl Bucket {
                 .because(format!("{} bytes, at most {bytes_max} expected", meta.size)));
         };
         let version = version_of(meta.e_tag, name)?;
-        let nonce = attributes.get(&swap::NONCE).map(|nonce| nonce.to_string());
+        let nonce = attributes.get(&self.shared.options.service.nonce()).map(|nonce| nonce.to_string());
         Ok((Object { content: content.to_vec(), version }, nonce))
     }
 
@@ -359,14 +316,27 @@ impl Bucket {
     async fn tail(&self, name: &FileName, path: &Path, act: &'static str) -> Result<(Bytes, u64)> {
         let failed = |error| of_store(&error, Outcome::DidNotHappen, name, act);
         let deadline = self.deadline();
-        let get = || async {
-            let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
-            let found = self.shared.once.get_opts(path, options).await?;
-            let size = found.meta.size;
-            Ok((found.bytes().await?, size))
+        let get = |range: GetRange| {
+            move || {
+                let range = range.clone();
+                async move {
+                    let options = GetOptions { range: Some(range), ..GetOptions::default() };
+                    let found = self.shared.once.get_opts(path, options).await?;
+                    let (size, range) = (found.meta.size, found.range.clone());
+                    Ok((found.bytes().await?, size, range.end))
+                }
+            }
         };
-        let error = match self.repeated(deadline, get).await {
-            Ok(found) => return Ok(found),
+        let opening = get(self.shared.options.service.opening_range());
+        let error = match self.repeated(deadline, opening).await {
+            Ok((found, size, end)) if end == size => return Ok((found, size)),
+            Ok((_, size, _)) => {
+                let last = get(GetRange::Bounded(size.saturating_sub(TAIL_BYTES)..size));
+                return match self.repeated(deadline, last).await {
+                    Ok((found, ..)) => Ok((found, size)),
+                    Err(error) => Err(failed(error)),
+                };
+            }
             Err(error) => error,
         };
         if repeat::is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) {
@@ -382,7 +352,7 @@ impl Bucket {
         Ok((Bytes::new(), 0))
     }
 
-    /// Returns the names and sizes of the objects below `path`, by one request for each 1,000 of them. Each of these
+    /// Returns the names and sizes of the objects below `path`, by one request for each [`LISTED_AT_ONCE`] of them. Each of these
     /// requests is repeated by itself.
     async fn list_below(&self, path: &Path) -> object_store::Result<Vec<ObjectMeta>> {
         let prefix = Some(format!("{path}/")).filter(|prefix| prefix != "/");
@@ -391,6 +361,7 @@ impl Bucket {
             let list = || {
                 let page = PaginatedListOptions {
                     page_token: page_token.clone(),
+                    max_keys: Some(LISTED_AT_ONCE),
                     ..PaginatedListOptions::default()
                 };
                 self.shared.once.list_paginated(prefix.as_deref(), page)
@@ -423,7 +394,7 @@ fn code(answer: &str) -> Option<&str> {
 /// key.
 fn is_absent(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. })
-        && matches!(code(&error.to_string()), None | Some("NoSuchKey" | "NoSuchVersion"))
+        && matches!(code(&error.to_string()), None | Some("NoSuchKey" | "NoSuchVersion" | "BlobNotFound"))
 }
 
 /// Classifies an error of the store.
@@ -580,7 +551,8 @@ impl Files for Bucket {
     }
 
     fn place(&self) -> String {
-        format!("s3://{}/{}", self.shared.options.bucket, self.shared.options.prefix.trim_matches('/'))
+        let Options { service, bucket, prefix, .. } = &self.shared.options;
+        service.url(bucket, prefix)
     }
 }
 
@@ -658,25 +630,5 @@ impl FileReader for Reader {
         let reader = self.clone();
         let result = self.bucket.begin(&self.name, async move { reader.range(offset, length).await });
         Some(Box::new(result))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_used_with_their_own_session_token_and_no_other() {
-        let _installed = rustls::crypto::ring::default_provider().install_default();
-        let runtime = Runtime::start("test", 1).expect("a thread");
-        for token in [None, Some("own".to_owned())] {
-            let keys = Some(("a".to_owned(), "b".to_owned()));
-            let options = Options { keys, session_token: token.clone(), ..Options::new("bucket", "") };
-            let of_environment =
-                AmazonS3Builder::new().with_bucket_name("bucket").with_token("of the environment");
-            let store = with_keys(of_environment, &options).build().expect("complete");
-            let used = runtime.handle().block_on(store.credentials().get_credential()).expect("static");
-            assert_eq!((&used.key_id[..], &used.secret_key[..], &used.token), ("a", "b", &token));
-        }
     }
 }

@@ -71,7 +71,7 @@ impl Bucket {
     fn try_range(&self, name: &FileName, broken: impl Fn(&str) -> Result<()>) -> Result<()> {
         let (bucket, path) = (self.clone(), self.path(name, "read")?);
         let found = self.wait(name, async move {
-            let get = || object_store::ObjectStoreExt::get_range(&bucket.shared.once, &path, 3..7);
+            let get = || object_store::ObjectStoreExt::get_range(&*bucket.shared.once, &path, 3..7);
             bucket.repeated(bucket.deadline(), get).await
         });
         match found {
@@ -101,6 +101,6 @@ impl Bucket {
 /// Returns the error of a store that breaks a promise; `what` says which one.
 fn broken<T>(name: &FileName, what: &str) -> Result<T> {
     Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, "probe the store with").because(format!(
-        "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, MinIO, Ceph or versitygw of 2025 or newer"
+        "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, Azure Blob storage, MinIO, Ceph or versitygw of 2025 or newer"
     )))
 }

@@ -77,7 +77,7 @@ impl Bucket {
 /// Returns the error of a request without a reply: the store's last error, if there is one.
 pub(crate) fn no_reply(last: Option<object_store::Error>) -> object_store::Error {
     last.unwrap_or_else(|| object_store::Error::Generic {
-        store: "S3",
+        store: "object store",
         source: "the store did not reply within bellows.s3.settle.time".into(),
     })
 }
@@ -86,6 +86,8 @@ pub(crate) fn no_reply(last: Option<object_store::Error>) -> object_store::Error
 /// reply, no reply came in time, or the store is overloaded or has an error of its own.
 pub(crate) fn is_transient(error: &object_store::Error) -> bool {
     const STATUS: &str = "status code: ";
+    /// Before the status of one deletion of several in a request to Azure.
+    const STATUS_IN_BATCH: &str = "(code: ";
     if !matches!(error, object_store::Error::Generic { .. }) {
         return false;
     }
@@ -97,7 +99,7 @@ pub(crate) fn is_transient(error: &object_store::Error) -> bool {
         cause = this.source();
     }
     let text = error.to_string();
-    match text.split_once(STATUS) {
+    match text.split_once(STATUS).or_else(|| text.split_once(STATUS_IN_BATCH)) {
         Some((_, status)) => ["5", "408", "429"].iter().any(|begin| status.starts_with(begin)),
         // Some requests report an error after the status 200.
         None => text.contains("Server returned error response"),

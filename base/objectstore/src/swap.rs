@@ -20,8 +20,7 @@
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, ObjectStore, PutMode, PutOptions, UpdateVersion};
-use std::borrow::Cow;
+use object_store::{Attributes, PutMode, PutOptions, UpdateVersion};
 use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
@@ -44,9 +43,6 @@ struct PutConditions {
     nonce: Option<String>,
     repeat: Repeat,
 }
-
-/// The metadata of a file's object that has the random number of its writer, as 16 hexadecimal digits.
-pub(crate) const NONCE: Attribute = Attribute::Metadata(Cow::Borrowed("bellows-nonce"));
 
 impl Bucket {
     /// Writes `new` if the object still has the version `expected`, or, with `None`, if there is no object. Returns the
@@ -96,7 +92,7 @@ impl Bucket {
         };
         let mut attributes = Attributes::new();
         if let Some(nonce) = &nonce {
-            attributes.insert(NONCE, nonce.clone().into());
+            attributes.insert(self.shared.options.service.nonce(), nonce.clone().into());
         }
         let deadline = self.deadline();
         let (mut pause, mut last) = (PAUSE_MIN, None);
@@ -169,10 +165,11 @@ impl Bucket {
 
 /// Whether the store has refused a put for a reason that lies in the request, so that every repetition is refused.
 fn is_permanent(error: &object_store::Error) -> bool {
-    const TRANSIENT: [&str; 6] = [
+    const TRANSIENT: [&str; 7] = [
         "RequestTimeout",
         "IncompleteBody",
         "BadDigest",
+        "Md5Mismatch",
         "XAmzContentSHA256Mismatch",
         "RequestTimeTooSkewed",
         "ExpiredToken",
@@ -206,7 +203,7 @@ mod tests {
     use storage::{Files, Segmented};
 
     use super::*;
-    use crate::Options;
+    use crate::{Options, S3, Service};
 
     /// The settle time of the buckets of these tests.
     const SETTLE: Duration = Duration::from_secs(1);
@@ -219,9 +216,12 @@ mod tests {
     fn bucket_by(scheme: &str, listener: &TcpListener) -> Bucket {
         let bucket = Bucket::new(Options {
             endpoint: Some(format!("{scheme}://{}", listener.local_addr().expect("bound"))),
-            region: Some("us-east-1".to_owned()),
-            keys: Some(("a".to_owned(), "b".to_owned())),
-            path_style: true,
+            service: Service::S3(S3 {
+                region: Some("us-east-1".to_owned()),
+                keys: Some(("a".to_owned(), "b".to_owned())),
+                path_style: true,
+                ..S3::default()
+            }),
             settle_time: SETTLE,
             ..Options::new("Bucket_", "")
         });

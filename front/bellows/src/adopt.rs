@@ -138,7 +138,7 @@ fn start_command(options: &Adopt, settings: &Settings) -> String {
         let _in_memory = write!(command, " --site {}", site.display());
     }
     for (key, value) in options.define.iter().filter(|(key, _)| key != "hbase.wal.dir") {
-        let is_secret = ["key", "token", "password"].iter().any(|end| key.ends_with(end));
+        let is_secret = web::is_secret(key) || key.ends_with("key");
         let _in_memory = write!(command, " -D {key}={}", if is_secret { "…" } else { value });
     }
     command

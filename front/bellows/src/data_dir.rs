@@ -21,8 +21,8 @@ const HBASE_VERSION_FILE: &str = "hbase.version";
 /// a colon are a scheme; a directory with such a name is written `./NAME`. A directory with `://` in its name is also
 /// written `./NAME`, because such a text is nearly always a mistyped URL.
 pub(crate) fn folder(option: &str, text: &str) -> Result<PathBuf, Failure> {
-    let expected =
-        "expected a path or a file: URL of this machine, s3://BUCKET/FOLDER, or hdfs://HOST:PORT/FOLDER";
+    let expected = "expected a path or a file: URL of this machine, s3://BUCKET/FOLDER, \
+                    abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER, or hdfs://HOST:PORT/FOLDER";
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         if text.contains("://") && !text.starts_with(['/', '.']) {
             return Err(Failure::new(format!(
@@ -246,10 +246,7 @@ mod tests {
             assert_eq!(folder("--data-dir", text).expect(text), Path::new(path));
         }
         for (text, reason) in [
-            (
-                "S3n://bucket/x",
-                "s3://BUCKET/FOLDER, or hdfs://HOST:PORT/FOLDER: the scheme S3n: is not served",
-            ),
+            ("S3n://bucket/x", "or hdfs://HOST:PORT/FOLDER: the scheme S3n: is not served"),
             ("gs://bucket/x", "the scheme gs: is not served"),
             ("s3:x", "this is no URL; a folder of this name is ./s3:x"),
             (" s3://bucket/x", "no scheme; a folder of this name is ./ s3://bucket/x"),

@@ -13,7 +13,7 @@ use regionserver::{ForeignFile, ForeignStorage, SourcePlace};
 use storage::{FileName, Files};
 
 use crate::failure::Failure;
-use crate::root::Root;
+use crate::root::{BucketName, Root};
 
 /// Maximum number of stores to which clients are kept between loads.
 const KEPT_MAX: usize = 4;
@@ -46,20 +46,24 @@ struct Place {
 impl Place {
     /// Interprets a URL. The error says what is expected.
     fn parse(url: &str) -> Result<Place, String> {
-        let expected =
-            "expected s3a://BUCKET/PATH or hdfs://HOST:PORT/PATH, or file:/PATH for the server's machine";
+        let expected = "expected s3a://BUCKET/PATH, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH or hdfs://HOST:PORT/PATH, or \
+                        file:/PATH for the server's machine";
         let (scheme, rest) = url.split_once("://").ok_or(expected)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if authority.is_empty() || authority.contains('@') {
-            return Err(expected.to_owned());
-        }
-        let store = match scheme.to_ascii_lowercase().as_str() {
-            "s3" | "s3a" | "s3n" if !authority.contains(':') => {
-                Root::Bucket { bucket: authority.to_owned(), prefix: String::new() }
+        // Older clients write s3n.
+        let scheme = if scheme.eq_ignore_ascii_case("s3n") { "s3" } else { scheme };
+        let store = match BucketName::parse(scheme, authority) {
+            Some(Ok(bucket)) => Root::Bucket { bucket, prefix: String::new() },
+            Some(Err(_)) => return Err(expected.to_owned()),
+            None if scheme.eq_ignore_ascii_case("hdfs") => {
+                if authority.is_empty() || authority.contains('@') {
+                    return Err(expected.to_owned());
+                }
+                Root::Hdfs { url: format!("hdfs://{authority}"), folder: String::new() }
             }
-            "hdfs" => Root::Hdfs { url: format!("hdfs://{authority}"), folder: String::new() },
-            "s3" | "s3a" | "s3n" => return Err(expected.to_owned()),
-            other => return Err(format!("the scheme {other}: is not served; {expected}")),
+            None => {
+                return Err(format!("the scheme {}: is not served; {expected}", scheme.to_ascii_lowercase()));
+            }
         };
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         if parts.iter().any(|part| matches!(*part, "." | "..") || part.contains('\0')) {
@@ -157,6 +161,9 @@ impl ForeignStorage for ForeignStores {
                 "check that this machine reaches the NameNode and the DataNodes, HADOOP_CONF_DIR, and that HADOOP_USER_NAME may \
                  read the file"
             }
+            Root::Bucket { bucket: BucketName::Azure(_), .. } => {
+                "check that the container is there, and that the account's key or identity may read the file"
+            }
             _ => {
                 "check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and that fs.s3a.access.key may read \
                  the file"
@@ -197,6 +204,13 @@ mod tests {
             ("/srv/x", "s3a://b/out/", "s3://b/out/f/a", "s3://b/ out/f/a"),
             ("/srv/x", "s3a://c, hdfs://nn:8020", "hdfs://nn:8020/f/a", "hdfs://nn:8020 f/a"),
             ("/srv/x", "*", "s3a://any/f/a", "s3://any/ f/a"),
+            ("abfs://c@a.dfs.core.windows.net/x", "", "wasbs://c@a.blob.core.windows.net/x/f/a", "root f/a"),
+            (
+                "abfs://c@a.dfs.core.windows.net/x",
+                "",
+                "abfss://c@a.dfs.core.windows.net/f/a",
+                "abfss://c@a.dfs.core.windows.net/ f/a",
+            ),
         ] {
             assert_eq!(locate(root, sources, url), text(place), "{root} {sources} {url}");
         }

@@ -3,6 +3,7 @@
 mod adopt;
 mod allocator;
 mod args;
+mod azure;
 mod bucket;
 mod bundle;
 mod check;

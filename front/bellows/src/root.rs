@@ -1,5 +1,5 @@
 //! The root: the place of all files, and of the log unless `hbase.wal.dir` names another place. It is a folder of this
-//! machine, a part of a bucket in an S3-compatible store, or a folder in HDFS.
+//! machine, a part of a bucket in an S3-compatible store or of a container in Azure, or a folder in HDFS.
 
 mod adoption;
 
@@ -11,10 +11,11 @@ use std::time::Duration;
 use conf::{Conf, keys};
 use env::World;
 use hdfs::{Continued, Hdfs, PartLimits};
-use objectstore::Bucket;
+use objectstore::{Bucket, S3, Service};
 use storage::{FileName, Files};
 use telemetry::Source;
 
+use crate::azure::{self, Container};
 use crate::data_dir::{self, is_scheme};
 use crate::failure::Failure;
 
@@ -30,8 +31,7 @@ pub(crate) enum Root {
     Folder(PathBuf),
     /// The objects of a bucket whose names begin with a prefix.
     Bucket {
-        /// The name of the bucket.
-        bucket: String,
+        bucket: BucketName,
         /// The prefix, without slashes at its ends; may be empty.
         prefix: String,
     },
@@ -42,6 +42,15 @@ pub(crate) enum Root {
         /// The folder's path from the root of HDFS.
         folder: String,
     },
+}
+
+/// A bucket, by its service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BucketName {
+    /// A bucket in an S3-compatible store.
+    S3(String),
+    /// A container in Azure Blob storage.
+    Azure(Container),
 }
 
 /// A root that is open.
@@ -60,19 +69,16 @@ impl Root {
         if let Some((_, rest)) = scheme.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("hdfs")) {
             return Root::parse_hdfs(option, text, rest);
         }
-        let Some((_, rest)) = scheme.filter(|(scheme, rest)| {
-            rest.starts_with("//") && ["s3", "s3a"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
-        }) else {
+        let Some((scheme, rest)) = scheme.and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)))
+        else {
             return Ok(Root::Folder(data_dir::folder(option, text)?));
         };
-        let (bucket, prefix) = rest[2..].split_once('/').unwrap_or((&rest[2..], ""));
-        if bucket.is_empty() || bucket.contains(['@', ':']) {
-            return Err(Failure::new(format!(
-                "{option} is {text:?}, expected s3://BUCKET/FOLDER; the store's address is fs.s3a.endpoint, the keys are \
-                 fs.s3a.access.key and fs.s3a.secret.key"
-            )));
-        }
-        Ok(Root::Bucket { bucket: bucket.to_owned(), prefix: prefix.trim_matches('/').to_owned() })
+        let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let Some(bucket) = BucketName::parse(scheme, authority) else {
+            return Ok(Root::Folder(data_dir::folder(option, text)?));
+        };
+        let bucket = bucket.map_err(|expected| Failure::new(format!("{option} is {text:?}, {expected}")))?;
+        Ok(Root::Bucket { bucket, prefix: prefix.trim_matches('/').to_owned() })
     }
 
     /// Returns the root in HDFS named by `text`, whose part after the scheme is `rest`.
@@ -115,9 +121,13 @@ impl Root {
     }
 
     /// Whether a setting that is not one of this program's keys has a meaning for this root: a key of Hadoop's client,
-    /// if the root is in HDFS.
+    /// if the root is in HDFS, or a secret of an account, if it is in Azure.
     pub(crate) fn understands(&self, key: &str) -> bool {
-        matches!(self, Root::Hdfs { .. }) && is_hadoops(key)
+        match self {
+            Root::Folder(_) | Root::Bucket { bucket: BucketName::S3(_), .. } => false,
+            Root::Bucket { bucket: BucketName::Azure(_), .. } => azure::understands(key),
+            Root::Hdfs { .. } => is_hadoops(key),
+        }
     }
 
     /// Opens the root and checks its layout; an empty root gets the current layout.
@@ -252,12 +262,47 @@ impl Root {
     }
 
     fn unreachable(&self, conf: &Conf, error: &storage::Error) -> Failure {
-        let endpoint = options(conf, "", "").ok().and_then(|options| options.endpoint);
-        Failure::new(format!(
-            "{self} at {}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the right to read \
-             and write with fs.s3a.access.key",
-            endpoint.as_deref().unwrap_or("Amazon S3")
+        let Root::Bucket { bucket, .. } = self else { unreachable!("only a bucket is in a store") };
+        let endpoint = options(conf, bucket, "").ok().and_then(|options| options.endpoint);
+        Failure::new(match (bucket, endpoint) {
+            (BucketName::S3(_), endpoint) => format!(
+                "{self} at {}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the right to read \
+                 and write with fs.s3a.access.key",
+                endpoint.as_deref().unwrap_or("Amazon S3")
+            ),
+            (BucketName::Azure(_), endpoint) => format!(
+                "{self} at {}: {error}; check that the container is there, bellows.azure.endpoint, and the right to read and write \
+                 with fs.azure.account.key.ACCOUNT, fs.azure.sas.fixed.token.ACCOUNT or the identity of the environment",
+                endpoint.as_deref().unwrap_or("Azure")
+            ),
+        })
+    }
+}
+
+impl BucketName {
+    /// Returns the bucket that a URL of this scheme and authority names; `None` if the scheme is not one of an object
+    /// store. The error says what is expected.
+    pub(crate) fn parse(scheme: &str, authority: &str) -> Option<Result<BucketName, &'static str>> {
+        if let Some(container) = Container::parse(scheme, authority) {
+            return Some(container.map(BucketName::Azure));
+        }
+        if !["s3", "s3a"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            return None;
+        }
+        let is_good = !authority.is_empty() && !authority.contains(['@', ':']);
+        Some(is_good.then(|| BucketName::S3(authority.to_owned())).ok_or(
+            "expected s3://BUCKET/FOLDER; the store's address is fs.s3a.endpoint, the keys are fs.s3a.access.key and \
+             fs.s3a.secret.key",
         ))
+    }
+}
+
+impl fmt::Display for BucketName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BucketName::S3(bucket) => write!(f, "s3://{bucket}"),
+            BucketName::Azure(container) => container.fmt(f),
+        }
     }
 }
 
@@ -265,8 +310,8 @@ impl fmt::Display for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Root::Folder(folder) => folder.display().fmt(f),
-            Root::Bucket { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
-            Root::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Root::Bucket { bucket, prefix } if prefix.is_empty() => bucket.fmt(f),
+            Root::Bucket { bucket, prefix } => write!(f, "{bucket}/{prefix}"),
             Root::Hdfs { url, folder } => write!(f, "{url}{folder}"),
         }
     }
@@ -301,7 +346,45 @@ fn hdfs_options(conf: &Conf, url: &str, folder: &str) -> Result<hdfs::Options, F
     })
 }
 
-fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Options, Failure> {
+fn options(conf: &Conf, bucket: &BucketName, prefix: &str) -> Result<objectstore::Options, Failure> {
+    use keys::cluster as key;
+    let (name, endpoint, service) = match bucket {
+        BucketName::S3(name) => {
+            let endpoint = s3_endpoint(conf)?;
+            let s3 = s3_settings(conf, endpoint.as_deref())?;
+            (name, endpoint, Service::S3(s3))
+        }
+        BucketName::Azure(container) => {
+            let azure = azure::settings(conf, container.account.as_ref())?;
+            (&container.name, azure::endpoint(conf)?, Service::Azure(azure))
+        }
+    };
+    let reads_max = usize::try_from(conf.value(&key::S3_READS_MAX)?).unwrap_or(usize::MAX).max(1);
+    Ok(objectstore::Options {
+        endpoint,
+        service,
+        reads_max,
+        hedging: objectstore::Hedging {
+            percent_max: conf.value(&key::S3_HEDGE_PERCENT)?,
+            delay_min: conf.value(&key::S3_HEDGE_DELAY_MIN)?,
+        },
+        settle_time: conf.value(&key::S3_SETTLE_TIME)?,
+        account_of: layout::account_of,
+        prices: prices(conf)?,
+        ..objectstore::Options::new(name, prefix)
+    })
+}
+
+/// Returns the URL of the S3-compatible store; `None` for Amazon's.
+fn s3_endpoint(conf: &Conf) -> Result<Option<String>, Failure> {
+    let endpoint: String = conf.value(&keys::cluster::S3_ENDPOINT)?;
+    let variable = || std::env::var("AWS_ENDPOINT_URL").ok();
+    let endpoint = Some(endpoint).filter(|url| !url.is_empty()).or_else(variable);
+    let with_scheme = |url: String| if url.contains("://") { url } else { format!("https://{url}") };
+    Ok(endpoint.filter(|url| !url.is_empty()).map(with_scheme))
+}
+
+fn s3_settings(conf: &Conf, endpoint: Option<&str>) -> Result<S3, Failure> {
     use keys::cluster as key;
     let text = |key| Ok::<_, Failure>(Some(conf.value(key)?).filter(|text: &String| !text.is_empty()));
     let (access, secret) = (text(&key::S3_ACCESS_KEY)?, text(&key::S3_SECRET_KEY)?);
@@ -321,27 +404,11 @@ fn options(conf: &Conf, bucket: &str, prefix: &str) -> Result<objectstore::Optio
              environment",
         ));
     }
-    let variable = || std::env::var("AWS_ENDPOINT_URL").ok().filter(|url| !url.is_empty());
-    let endpoint = text(&key::S3_ENDPOINT)?
-        .or_else(variable)
-        .map(|endpoint| if endpoint.contains("://") { endpoint } else { format!("https://{endpoint}") });
-    let reads_max = usize::try_from(conf.value(&key::S3_READS_MAX)?).unwrap_or(usize::MAX).max(1);
-    let settle_time: Duration = conf.value(&key::S3_SETTLE_TIME)?;
-    Ok(objectstore::Options {
-        path_style: conf.value(&key::S3_PATH_STYLE)? || endpoint.as_deref().is_some_and(has_no_subdomains),
-        endpoint,
+    Ok(S3 {
+        path_style: conf.value(&key::S3_PATH_STYLE)? || endpoint.is_some_and(has_no_subdomains),
         region: text(&key::S3_REGION)?,
         keys,
         session_token,
-        reads_max,
-        hedging: objectstore::Hedging {
-            percent_max: conf.value(&key::S3_HEDGE_PERCENT)?,
-            delay_min: conf.value(&key::S3_HEDGE_DELAY_MIN)?,
-        },
-        settle_time,
-        account_of: layout::account_of,
-        prices: prices(conf)?,
-        ..objectstore::Options::new(bucket, prefix)
     })
 }
 
@@ -371,8 +438,10 @@ mod tests {
 
     #[test]
     fn a_bucket_and_a_folder_are_told_apart() {
-        let bucket =
-            |bucket: &str, prefix: &str| Root::Bucket { bucket: bucket.into(), prefix: prefix.into() };
+        let bucket = |bucket: &str, prefix: &str| Root::Bucket {
+            bucket: BucketName::S3(bucket.into()),
+            prefix: prefix.into(),
+        };
         for (text, root) in [
             ("s3://b/x/y", bucket("b", "x/y")),
             ("s3a://b/x/", bucket("b", "x")),
@@ -386,6 +455,14 @@ mod tests {
             let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
             assert!(refused.contains("expected s3://BUCKET/FOLDER"), "{refused}");
         }
+        let container = "abfs://c@acc.dfs.core.windows.net/x/";
+        let container = Root::parse("hbase.rootdir", container).expect(container);
+        assert_eq!(container.to_string(), "abfss://c@acc.dfs.core.windows.net/x");
+        assert!(
+            container.understands("fs.azure.account.key.acc") && !container.understands("dfs.nameservices")
+        );
+        let refused = Root::parse("hbase.rootdir", "abfs://c/x").expect_err("no account").to_string();
+        assert!(refused.contains("expected abfss://CONTAINER@ACCOUNT"), "{refused}");
         let hdfs = |url: &str, folder: &str| Root::Hdfs { url: url.into(), folder: folder.into() };
         for (text, root) in [
             ("hdfs://nn:9000/hbase", hdfs("hdfs://nn:9000", "/hbase")),
@@ -426,7 +503,7 @@ mod tests {
     #[test]
     fn keys_come_in_pairs() {
         let conf = Conf::new().with(&keys::cluster::S3_ACCESS_KEY, "a");
-        let refused = options(&conf, "b", "").expect_err("half of it").to_string();
+        let refused = options(&conf, &BucketName::S3("b".into()), "").expect_err("half of it").to_string();
         assert!(refused.contains("belong together"), "{refused}");
     }
 }

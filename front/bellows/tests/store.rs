@@ -1,5 +1,6 @@
-//! Tests with a real S3 store: bulk loads between it and the server's machine, and the adoption of an HBase's root there.
-//! `cargo xtask test --only s3` starts a store, and passes its address in `BELLOWS_S3_ENDPOINT`.
+//! Tests with a real object store: bulk loads between it and the server's machine, and the adoption of an HBase's root
+//! there. `cargo xtask test --only s3` starts an S3 server, and passes its address in `BELLOWS_S3_ENDPOINT`; `--only azure`
+//! starts Azurite, with `BELLOWS_AZURE_ENDPOINT`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,27 +15,72 @@ use std::time::Duration;
 
 use client::{Cluster, Get, Options, Put, Registry, Scan};
 use env::{Runtime, World};
-use objectstore::Bucket;
+use objectstore::{Azure, AzureSecret, Bucket, PUBLIC_DOMAIN, S3, Service};
 use proto::{FamilyDescriptor, TableDescriptor};
 use storage::{FileName, Files, Local};
 
 /// The setting that names the stores from which files are loaded, without a value.
 const SOURCES: &str = "bellows.bulkload.sources=";
 
-fn endpoint() -> String {
-    std::env::var("BELLOWS_S3_ENDPOINT")
-        .expect("BELLOWS_S3_ENDPOINT, as `cargo xtask test --only s3` sets it")
+/// The account of Azurite, and its key, which is the same everywhere.
+const AZURITE: (&str, &str) = (
+    "devstoreaccount1",
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+);
+
+/// A store that `cargo xtask test` has started.
+struct Store {
+    endpoint: String,
+    service: Service,
+    /// The URL of the bucket.
+    url: String,
+    /// The server's settings.
+    settings: Vec<String>,
+}
+
+fn store() -> Store {
+    if let Ok(endpoint) = std::env::var("BELLOWS_AZURE_ENDPOINT") {
+        let (account, key) = AZURITE;
+        let endpoint = format!("{endpoint}/{account}");
+        return Store {
+            settings: vec![
+                format!("bellows.azure.endpoint={endpoint}"),
+                format!("fs.azure.account.key.{account}={key}"),
+            ],
+            endpoint,
+            service: Service::Azure(Azure {
+                account: Some(account.to_owned()),
+                domain: PUBLIC_DOMAIN.to_owned(),
+                secret: Some(AzureSecret::AccountKey(key.to_owned())),
+            }),
+            url: format!("abfss://bellows@{account}.dfs.{PUBLIC_DOMAIN}"),
+        };
+    }
+    let endpoint = std::env::var("BELLOWS_S3_ENDPOINT").expect(
+        "BELLOWS_S3_ENDPOINT, as `cargo xtask test --only s3` sets it, or BELLOWS_AZURE_ENDPOINT, as `--only azure` does",
+    );
+    Store {
+        settings: vec![
+            format!("fs.s3a.endpoint={endpoint}"),
+            "fs.s3a.access.key=bellows".to_owned(),
+            "fs.s3a.secret.key=bellowssecret".to_owned(),
+        ],
+        endpoint,
+        service: Service::S3(S3 {
+            region: Some("us-east-1".to_owned()),
+            keys: Some(("bellows".to_owned(), "bellowssecret".to_owned())),
+            path_style: true,
+            ..S3::default()
+        }),
+        url: "s3a://bellows".to_owned(),
+    }
 }
 
 /// Returns the command with these arguments, and with the settings of the store.
 fn program(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bellows"));
     command.args(words);
-    for setting in [
-        format!("fs.s3a.endpoint={}", endpoint()),
-        "fs.s3a.access.key=bellows".to_owned(),
-        "fs.s3a.secret.key=bellowssecret".to_owned(),
-    ] {
+    for setting in store().settings {
         command.args(["-D", &setting]);
     }
     command
@@ -98,15 +144,14 @@ impl Drop for Server {
 /// Returns a bucket's client, with a prefix that no earlier run used, and the URL of the prefix.
 fn bucket(test: &str, run: u64) -> (Bucket, String) {
     let prefix = format!("{test}-{run:x}");
+    let Store { endpoint, service, url, .. } = store();
     let bucket = Bucket::new(objectstore::Options {
-        endpoint: Some(endpoint()),
-        region: Some("us-east-1".to_owned()),
-        keys: Some(("bellows".to_owned(), "bellowssecret".to_owned())),
-        path_style: true,
-        settle_time: Duration::from_secs(5),
+        endpoint: Some(endpoint),
+        service,
+        settle_time: Duration::from_secs(20),
         ..objectstore::Options::new("bellows", prefix.clone())
     });
-    (bucket.expect("a bucket"), format!("s3a://bellows/{prefix}"))
+    (bucket.expect("a bucket"), format!("{url}/{prefix}"))
 }
 
 /// The root folder of an HBase in the bucket, and the place of its logs in a folder of this machine.
@@ -178,11 +223,15 @@ fn the_root_of_an_hbase_in_the_store_is_adopted_in_place() {
         assert!(said.ends_with("nothing was changed\n"), "{said}");
         assert_eq!(hbase.files(), before);
         let said = hbase.adopt(&words);
+        let settings = store().settings;
+        let names: Vec<&str> = settings.iter().filter_map(|setting| setting.split('=').next()).collect();
         let served = format!(
-            "bellows start --data-dir {} -D {wal_dir} -D fs.s3a.endpoint=",
-            hbase.url.replace("s3a", "s3")
+            "bellows start --data-dir {} -D {wal_dir} -D {}=",
+            hbase.url.replace("s3a", "s3"),
+            names[0]
         );
-        assert!(said.contains(&served) && said.ends_with("-D fs.s3a.secret.key=…\n"), "{said}");
+        let end = format!("-D {}=…\n", names[names.len() - 1]);
+        assert!(said.contains(&served) && said.ends_with(&end), "{said}");
         let is_new = |(name, _): &&(String, u64)| {
             name.contains("/.filelist/") || name.contains("/.tabledesc/") || name.starts_with("bellows.")
         };

@@ -2,10 +2,11 @@
 
 keys! {
     /// Place of all tables and the cluster id: a path, a `file:` URL, `s3://BUCKET/FOLDER` (also `s3a:`) in an
-    /// S3-compatible store, or `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
+    /// S3-compatible store, `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER` (also `abfs:`) in Azure, or
+    /// `hdfs://HOST:PORT/FOLDER`. `--data-dir` overrides it.
     ROOT_DIR: Text = "hbase.rootdir", "bellows-data";
-    /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` in the same store as the root, or
-    /// `hdfs://HOST:PORT/FOLDER`. Empty: below the root.
+    /// Place of the write-ahead log: a path, a `file:` URL, `s3://BUCKET/FOLDER` or `abfss:` in the same store as the root,
+    /// or `hdfs://HOST:PORT/FOLDER`. Empty: below the root.
     WAL_DIR: Text = "hbase.wal.dir", "";
     /// URL of the S3-compatible store. Empty: the value of `AWS_ENDPOINT_URL`, or Amazon's S3.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
@@ -31,6 +32,10 @@ keys! {
     S3_HEDGE_DELAY_MIN: Millis = "bellows.s3.hedge.delay.min", "5";
     /// How long a call of the object store whose requests fail or hang is repeated before it fails.
     S3_SETTLE_TIME: Millis = "bellows.s3.settle.time", "30000";
+    /// URL of the blob service, for another than Azure's own, such as `http://127.0.0.1:10000/devstoreaccount1` of Azurite.
+    /// Empty: the value of `AZURE_STORAGE_ENDPOINT`, or that of the account. The secret of an account is in
+    /// `fs.azure.account.key.ACCOUNT` or `fs.azure.sas.fixed.token.ACCOUNT`.
+    AZURE_ENDPOINT: Text = "bellows.azure.endpoint", "";
     /// Number of DataNodes that have each block of a file in HDFS. 0: the NameNode decides.
     HDFS_REPLICATION: Count = "dfs.replication", "0";
     /// Maximum number of concurrent reads of HDFS.

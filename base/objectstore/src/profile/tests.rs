@@ -12,7 +12,7 @@ use env::WallTime;
 use storage::{FileName, Files, Kind as Failure};
 
 use super::*;
-use crate::{Bucket, Options};
+use crate::{Bucket, Options, S3, Service};
 
 /// A folder for the two files, which is removed at the end.
 struct Home(PathBuf);
@@ -186,7 +186,7 @@ fn a_bucket_uses_the_profile_and_repeats_requests_when_its_keys_were_rotated() {
     let bucket = |further: &[(&str, &str)]| {
         let options = Options {
             endpoint: Some(endpoint.clone()),
-            path_style: true,
+            service: Service::S3(S3 { path_style: true, ..S3::default() }),
             settle_time: Duration::from_secs(5),
             ..Options::new("bucket", "")
         };

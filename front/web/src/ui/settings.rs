@@ -21,7 +21,9 @@ struct Setting {
 /// Whether the name of a key says that its value is a secret. No page shows such a value.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
-    ["password", "secret", "credential", "access.key", "token"].iter().any(|word| name.contains(word))
+    ["password", "secret", "credential", "access.key", "account.key", "token"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 fn settings(console: &Console) -> Vec<Setting> {
@@ -124,6 +126,7 @@ mod tests {
     fn secrets_are_known_by_their_names() {
         for (name, secret) in [
             ("fs.s3a.secret.key", true),
+            ("fs.azure.account.key.name", true),
             ("hbase.ssl.keystore.Password", true),
             ("hbase.regionserver.port", false),
         ] {
