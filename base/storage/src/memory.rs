@@ -21,7 +21,7 @@ mod file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use env::sync::Mutex;
@@ -62,6 +62,8 @@ struct State {
     bytes_max: Option<u64>,
     dead: bool,
     delayed: Option<Arc<DelayedReads>>,
+    /// Number of reads of open files.
+    reads: Arc<AtomicU64>,
 }
 
 /// An injected failure.
@@ -132,6 +134,11 @@ impl Memory {
     pub fn read_counts(&self) -> ReadCounts {
         let none = ReadCounts { begun: 0, running: 0, running_most: 0 };
         self.state.lock().delayed.as_ref().map_or(none, |delayed| delayed.counts())
+    }
+
+    /// Returns the number of reads of open files so far, blocking and awaited.
+    pub fn reads(&self) -> u64 {
+        self.state.lock().reads.load(Ordering::Relaxed)
     }
 
     /// Returns the total size of all files, in bytes.
@@ -420,6 +427,7 @@ impl Files for Memory {
             size,
             deletable,
             delayed: state.delayed.clone(),
+            reads: Arc::clone(&state.reads),
         }))
     }
 
@@ -670,6 +678,7 @@ struct Reader {
     /// The storage that is asked whether the file still exists before each read; `None` if deleted files can be read.
     deletable: Option<Memory>,
     delayed: Option<Arc<DelayedReads>>,
+    reads: Arc<AtomicU64>,
 }
 
 impl FileReader for Reader {
@@ -678,6 +687,7 @@ impl FileReader for Reader {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         if let Some(place) = &self.deletable {
             let state = place.state.lock();
             if state.files.get(&self.name).is_none_or(|file| !Arc::ptr_eq(&file.bytes, &self.bytes)) {

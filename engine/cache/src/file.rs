@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use crate::{Block, BlockKey, BlockKind, Bucket, Cache, Cells, FileId, Part};
 pub struct Caching {
     /// The table under which lookups are counted.
     pub table: Arc<str>,
-    /// BLOCKCACHE: whether data blocks are cached when they are read.
+    /// BLOCKCACHE: whether data blocks are cached when they are read, and the server's switches for data blocks apply.
     pub data_on_read: bool,
     /// IN_MEMORY: whether the family's blocks are preferred, up to a share of the memory.
     pub in_memory: bool,
@@ -91,7 +91,8 @@ pub struct Ask {
 #[derive(Debug)]
 pub(crate) struct FileEntry {
     pub(crate) id: FileId,
-    pub(crate) size: u64,
+    /// The file's size in bytes; 0 while it is being written.
+    size: AtomicU64,
     /// The hash of the file's name.
     tag: u64,
     gone: AtomicBool,
@@ -103,7 +104,11 @@ impl FileEntry {
         let tag = name.bytes().fold(0xcbf2_9ce4_8422_2325, |tag: u64, byte| {
             (tag ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        FileEntry { id, size, tag, gone: AtomicBool::new(false) }
+        FileEntry { id, size: AtomicU64::new(size), tag, gone: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -142,6 +147,12 @@ impl File {
     /// Returns the file's id in the cache.
     pub fn id(&self) -> FileId {
         self.known.id
+    }
+
+    /// Records the size of a file that was [opened](Cache::open_file) with size 0 before it was written. Who opens it with
+    /// this size finds the blocks that its writer has cached.
+    pub fn finish(&self, size: u64) {
+        self.known.size.store(size, Ordering::Relaxed);
     }
 
     fn key(&self, offset: u64) -> BlockKey {
@@ -380,10 +391,10 @@ impl File {
     }
 
     /// Returns the kinds of blocks that a flush caches. If data blocks are cached, so are index and Bloom blocks, which
-    /// every lookup needs.
+    /// every lookup needs. The server's switch does not apply to data blocks of a family with BLOCKCACHE=false.
     pub fn kept_of_flush(&self) -> Kinds {
         let switches = &self.cache.options.switches;
-        if self.caching.data_on_write || switches.data_on_write {
+        if self.caching.data_on_write || (switches.data_on_write && self.caching.data_on_read) {
             return Kinds::ALL;
         }
         Kinds { data: false, ..self.index_and_blooms() }
@@ -392,7 +403,8 @@ impl File {
     /// Returns the kinds of blocks that a compaction caches if its input files have `bytes` bytes in total.
     pub fn kept_of_compaction(&self, bytes: u64) -> Kinds {
         let switches = &self.cache.options.switches;
-        if switches.compacted_on_write && bytes <= switches.compacted_bytes_max {
+        let is_small = bytes <= switches.compacted_bytes_max;
+        if switches.compacted_on_write && is_small && self.caching.data_on_read {
             return Kinds::ALL;
         }
         Kinds { data: false, ..self.index_and_blooms() }
@@ -417,12 +429,13 @@ impl File {
     /// this file's bytes are in cached blocks that were requested. Reading a block ahead costs a fourth of the time for
     /// which a request would wait for it.
     pub fn is_being_read(&self) -> bool {
-        self.stays_warm() && self.cache.read_bytes_of(self.known.id) >= (self.known.size / READ_PART).max(1)
+        self.stays_warm() && self.cache.read_bytes_of(self.known.id) >= (self.known.size() / READ_PART).max(1)
     }
 
     /// Whether the file is read into the cache when it is opened.
     pub fn prefetches(&self) -> bool {
-        self.caching.prefetch_on_open || self.cache.options.switches.prefetch_on_open
+        let switch = self.cache.options.switches.prefetch_on_open;
+        self.caching.prefetch_on_open || (switch && self.caching.data_on_read)
     }
 
     /// Whether the file was deleted, so that none of its blocks is in the cache, and none is admitted any more.

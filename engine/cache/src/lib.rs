@@ -280,7 +280,7 @@ impl Cache {
         let files = self.files.lock();
         let wanted = files.iter().filter(|(_, known)| !known.is_gone() && bucket.has_blocks_of(known.id));
         let named =
-            wanted.map(|(name, known)| SavedFile { id: known.id.0, size: known.size, name: name.clone() });
+            wanted.map(|(name, known)| SavedFile { id: known.id.0, size: known.size(), name: name.clone() });
         let files = named.collect();
         persistence.save(&Snapshot { files, blocks })
     }
@@ -296,12 +296,13 @@ impl Cache {
     }
 
     /// Opens the file `name` of `size` bytes. Finds blocks that are still cached from an earlier opening, since a
-    /// finished file never changes. A file with the same name and another size counts as another file.
+    /// finished file never changes. A file with the same name and another size counts as another file. A writer opens the
+    /// file with size 0, caches its blocks, and then states the size ([`File::finish`]).
     pub fn open_file(self: &Arc<Cache>, name: &str, size: u64, caching: Caching) -> File {
         let tally = self.tally(&caching.table);
         let mut files = self.files.lock();
         let known = match files.get(name) {
-            Some(known) if known.size == size && !known.is_gone() => Arc::clone(known),
+            Some(known) if known.size() == size && !known.is_gone() => Arc::clone(known),
             before => {
                 if let Some(before) = before {
                     self.forget(before);

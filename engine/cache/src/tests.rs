@@ -133,6 +133,18 @@ fn the_options_of_family_and_server_decide_what_is_cached() {
     assert_eq!(kinds(compacted, family.clone()).1, Kinds::ALL);
     let less = Switches { compacted_bytes_max: 999, ..compacted };
     assert_eq!(kinds(less, family.clone()).1, Kinds::default());
+    // The server's switches do not cache data blocks of a family with BLOCKCACHE=false; the family's own attribute does.
+    let all_on = Switches { data_on_write: true, index_on_write: true, prefetch_on_open: true, ..compacted };
+    let not_here = Caching { data_on_read: false, ..family.clone() };
+    assert_eq!(kinds(all_on, family.clone()), (Kinds::ALL, Kinds::ALL));
+    assert_eq!(kinds(all_on, not_here.clone()), (index, index));
+    assert_eq!(kinds(on, Caching { data_on_write: true, ..not_here.clone() }).0, Kinds::ALL);
+    let prefetches = |caching: Caching| {
+        let cache = Arc::new(Cache::new(Options { switches: all_on, ..Options::default() }));
+        cache.open_file("a", 9, caching).prefetches()
+    };
+    assert!(prefetches(family.clone()) && !prefetches(not_here.clone()));
+    assert!(prefetches(Caching { prefetch_on_open: true, ..not_here }));
 
     for (evicts, switches, caching) in [
         (false, on, family.clone()),

@@ -20,6 +20,7 @@
 mod ahead;
 mod awaited;
 mod bloom;
+mod cached_block;
 mod compress;
 mod cursor;
 mod encode;
@@ -30,6 +31,7 @@ mod heads;
 mod held;
 mod index;
 mod info;
+mod on_write;
 mod prefetch;
 mod reader;
 mod starts;
@@ -46,6 +48,7 @@ pub use error::{Error, Result};
 pub use facts::{Sizes, data_bytes_of_thread};
 pub use format::Encoding;
 pub use info::{FileInfo, StoreFileInfo, TimeSpan};
+pub use on_write::CacheOnWrite;
 pub use reader::Reader;
 pub use writer::{Writer, WriterOptions, Written};
 

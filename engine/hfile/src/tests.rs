@@ -10,6 +10,7 @@ use crate::index::Ordered;
 use crate::*;
 
 mod awaited;
+mod on_write;
 mod reading;
 mod rows;
 
@@ -456,10 +457,10 @@ fn marked_blocks_are_cached_with_their_index_blocks() {
     let (reader, warm) = write(64, &|index| (1_000..1_010).contains(&index) || index == 5_999);
     assert!(warm.is_sorted());
     let held = || reader.cached().cache().counts().blocks_of;
-    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), warm.len() as u64);
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), warm.len() as u64);
     let [data, index, blooms] = held();
     assert!((2..12).contains(&data) && index > 1 && blooms > 0, "{:?}", held());
-    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "they are there");
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "they are there");
     let memory_only = ReadOptions { memory_only: true, ..ReadOptions::default() };
     let is_in_memory = |index: usize| {
         let mut cursor = reader.cursor(memory_only);
@@ -479,12 +480,9 @@ fn marked_blocks_are_cached_with_their_index_blocks() {
     );
     let wrong = [(warm[0].0, warm[0].1 + 1)];
     reader.cached().evict();
-    assert!(
-        matches!(reader.warm_blocks(&wrong, false), Err(Error::Corrupt { .. })),
-        "a length that is not so"
-    );
+    assert!(matches!(reader.warm_blocks(&wrong), Err(Error::Corrupt { .. })), "a length that is not so");
     reader.cached().remove();
-    assert_eq!(reader.warm_blocks(&warm, false).expect("sound"), 0, "no block of a removed file is cached");
+    assert_eq!(reader.warm_blocks(&warm).expect("sound"), 0, "no block of a removed file is cached");
 }
 
 #[test]

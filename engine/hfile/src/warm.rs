@@ -1,8 +1,5 @@
-//! Loads a file into the cache from front to back, after it was written or opened.
-//!
-//! A file that was just written is read back from the system's page cache. Caching blocks while they are written would
-//! avoid this. But a block in the cache must be verified and parsed, and reading it back does this too. It also finds
-//! an unreadable file before a request does.
+//! Loads blocks of a file into the cache, after it was opened, or where its [writer](crate::CacheOnWrite) found no room for
+//! them.
 
 use cache::{BlockKind, Kinds};
 
@@ -54,10 +51,10 @@ impl Reader {
         Ok(read)
     }
 
-    /// Loads those of the given blocks that are not cached; `blocks` are the offsets and lengths from
-    /// [`Written::warm`](crate::Written::warm). They replace blocks that were used once, unless `into_room`: then they
-    /// only use free space. Returns the number of loaded blocks. Stops early when the file is deleted.
-    pub fn warm_blocks(&self, blocks: &[(u64, u32)], into_room: bool) -> Result<u64> {
+    /// Loads those of the given blocks that are not cached and for which there is free space; `blocks` are the offsets and
+    /// lengths from [`Written::warm`](crate::Written::warm). Returns the number of loaded blocks. Stops early when the file
+    /// is deleted.
+    pub fn warm_blocks(&self, blocks: &[(u64, u32)]) -> Result<u64> {
         let mut read = 0;
         for &(at, length) in blocks {
             if self.cached.is_gone() {
@@ -66,9 +63,9 @@ impl Reader {
             // The kind of a block is known only after it was read, so room in the part of any kind is enough.
             let has_room =
                 || BlockKind::ALL.into_iter().any(|kind| self.cached.has_room(at, kind, length as usize));
-            if !self.cached.has(at) && (!into_room || has_room()) {
+            if !self.cached.has(at) && has_room() {
                 let block = self.read_block(at, Some(length))?;
-                read += u64::from(self.cached.put(at, block, !into_room));
+                read += u64::from(self.cached.put(at, block, false));
             }
         }
         Ok(read)

@@ -9,12 +9,14 @@
 use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use cache::BlockKind;
 use cell::{Cell, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use prost::Message;
 use proto::pb;
 use storage::{FileName, FileWriter, Kind, Outcome};
 
 use crate::bloom::{BloomType, Builder};
+use crate::cached_block::{self, CellPlaces, Neighbours};
 use crate::compress::Compression;
 use crate::encode::{self, Layout};
 use crate::format::{
@@ -23,6 +25,7 @@ use crate::format::{
 };
 use crate::index::{BLOCK_SIZE_MAX, Entries, Entry, Ordered};
 use crate::info::{FileInfo, StoreFileInfo, TimeSpan, name};
+use crate::on_write::{CacheOnWrite, data_block};
 use crate::{Error, Result};
 
 /// Size of an uncompressed block in bytes above which the block is written without being copied into a buffer.
@@ -117,6 +120,7 @@ pub struct Writer {
     /// Whether any block had enough marked cells.
     any_is_warm: bool,
     warm: Vec<(u64, u32)>,
+    cache: Option<CacheOnWrite>,
 }
 
 impl Writer {
@@ -156,8 +160,15 @@ impl Writer {
             warm_cells: 0,
             any_is_warm: false,
             warm: Vec::new(),
+            cache: None,
             options,
         }
+    }
+
+    /// Caches blocks while they are written.
+    #[must_use]
+    pub fn with_cache(self, cache: CacheOnWrite) -> Writer {
+        Writer { cache: Some(cache), ..self }
     }
 
     /// Returns the number of bytes written so far, including those of the open block before compression.
@@ -267,10 +278,11 @@ impl Writer {
             _ => self.encoded = block,
         }
         let (offset, disk_length) = written?;
-        if 2 * std::mem::take(&mut self.warm_cells) >= self.cell_starts.len() {
+        if self.is_warm() {
             self.any_is_warm = true;
             self.warm.push((offset, disk_length));
         }
+        self.warm_cells = 0;
         self.block.clear();
         self.encoded.clear();
         self.cell_starts.clear();
@@ -282,6 +294,11 @@ impl Writer {
         self.leaf.push(Entry { offset, disk_length, key: key.key().bytes() });
         self.block_first = key;
         Ok(())
+    }
+
+    /// Whether enough cells of the open block are marked.
+    fn is_warm(&self) -> bool {
+        2 * self.warm_cells >= self.cell_starts.len()
     }
 
     fn encode_block(&mut self, encoding: Encoding) {
@@ -338,7 +355,9 @@ impl Writer {
             Error::Storage(storage::Error::from_io(error, Outcome::MayHaveHappened, name, "pack"))
         };
         // A large uncompressed block is written in two parts. Joining them would need a second copy in memory.
-        let is_apart = self.options.compression == Compression::None && payload.len() > APART_MIN;
+        let keeps_packed = self.keeps_packed();
+        let is_apart =
+            self.options.compression == Compression::None && payload.len() > APART_MIN && !keeps_packed;
         if !is_apart {
             self.options
                 .compression
@@ -389,7 +408,45 @@ impl Writer {
             self.warm.push((offset, disk_length));
         }
         self.unpacked_bytes += (HEADER_LENGTH + payload.len()) as u64;
+        self.cache_block(offset, payload, &header);
         Ok((offset, disk_length))
+    }
+
+    /// Whether the cache keeps data blocks of this file as they are in the file.
+    fn keeps_packed(&self) -> bool {
+        let cache = self.cache.as_ref();
+        cache.is_some_and(|cache| cache.keeps_packed(self.options.compression, self.options.encoding))
+    }
+
+    /// Passes the block that was just written to the cache, if it is one that the cache keeps.
+    fn cache_block(&self, at: u64, payload: &[u8], header: &BlockHeader) {
+        let Some(cache) = &self.cache else { return };
+        let neighbours = Neighbours {
+            disk_length: header.disk_length() as u32,
+            previous: u64::try_from(header.previous).ok(),
+        };
+        let comparator = self.options.comparator;
+        let other = |kind| {
+            cache.offer(at, kind, payload.len(), self.any_is_warm, || {
+                let bytes = Bytes::copy_from_slice(payload);
+                cached_block::ready(kind, bytes, CellPlaces::default(), neighbours, comparator)
+            });
+        };
+        let cells = match header.kind {
+            BlockType::Data => payload,
+            // The encoded cells are in `payload`.
+            BlockType::EncodedData => &self.block,
+            BlockType::LeafIndex | BlockType::IntermediateIndex => return other(BlockKind::Index),
+            BlockType::BloomChunk => return other(BlockKind::Bloom),
+            _ => return,
+        };
+        cache.offer(at, BlockKind::Data, cells.len(), self.is_warm(), || {
+            if self.keeps_packed() {
+                let packed = &self.packed[..header.data_size as usize];
+                return cached_block::packed(Bytes::copy_from_slice(packed), neighbours);
+            }
+            data_block(cells, &self.cell_starts, &self.row_starts, neighbours, comparator)
+        });
     }
 
     /// Writes the part that readers load when they open the file, and the trailer. The file is durable when this
@@ -445,6 +502,9 @@ impl Writer {
         let (entries, span) = (self.entries, self.span);
         let warm = if self.any_is_warm { self.warm } else { Vec::new() };
         let size = self.file.finish()?;
+        if let Some(cache) = self.cache {
+            cache.finish(size);
+        }
         Ok(Written { size, entries, span, warm })
     }
 

@@ -46,8 +46,8 @@ impl Region {
     /// Fails with [`Error::Aborted`] after an abort, because the next opening, which completes unfinished changes, must
     /// find the lists unchanged.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
-        self.check_owner()?;
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;
+        self.check_owner().inspect_err(|_| add.iter().for_each(|file| file.forget_blocks()))?;
         let mut tracker = store.tracker.lock();
         let refused = || add.iter().for_each(|file| store.give_up(file));
         self.check_not_aborted().inspect_err(|_| refused())?;

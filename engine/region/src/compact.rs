@@ -26,7 +26,7 @@ use crate::compaction_policy::{
 use crate::dropped_markers::DroppedMarkers;
 use crate::heap::{Heap, Source};
 use crate::mob::output::MobPlan;
-use crate::new_file::NewFilePlan;
+use crate::new_file::{BlocksToCache, NewFilePlan};
 use crate::options::Access;
 use crate::region::Region;
 use crate::store::Store;
@@ -363,6 +363,7 @@ impl Region {
             layout: &selection.output,
             kept_stripes: selection.purges.as_ref(),
             mob,
+            blocks_to_cache: BlocksToCache::OfCompaction { bytes },
         };
         let (mut compacted, mut left) = (0, bytes);
         let made = self.write_files(store, heap, rewrite, &plan, &mut |cells, written| {
@@ -393,17 +394,7 @@ impl Region {
             Ok(made) => made,
         };
         let new: Vec<Arc<StoreFile>> = made.iter().map(|new| Arc::clone(&new.file)).collect();
-        for made in &made {
-            let reader = &made.file.reader;
-            // A read error is ignored here; the next reader of the block reports it.
-            let _read = reader.warm(reader.cached().kept_of_compaction(bytes), true);
-            // A new file that cannot be read must not replace readable files.
-            if let Err(error) = reader.warm_blocks(&made.warm, false) {
-                new.iter().for_each(|file| store.give_up(file));
-                return Err(error.into());
-            }
-            self.account.compacted(made.file.listed.size);
-        }
+        made.iter().for_each(|made| self.account.compacted(made.file.listed.size));
         let commit = Commit {
             remove: &chosen,
             add: new.clone(),
@@ -417,11 +408,12 @@ impl Region {
             let _no_load = self.without_load().inspect_err(give_up)?;
             self.commit(store, commit)?;
         }
-        // The compacted files have left the cache, so the new files find free space there. Not done while the region
-        // closes.
+        // The compacted files have left the cache, so blocks of the new files find free space there that found none when they
+        // were written. Not done while the region closes.
         if !self.write.lock().closing {
             for made in &made {
-                let _read = made.file.reader.warm_blocks(&made.warm, true);
+                // A read error is ignored here; the next reader of the block reports it.
+                let _read = made.file.reader.warm_blocks(&made.warm);
             }
         }
         Ok(expired + chosen.len())

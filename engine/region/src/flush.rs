@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cache::Kinds;
 use cell::{SequenceId, Timestamp};
 use env::sync::MutexGuard;
 use hfile::StoreFileInfo;
@@ -34,7 +33,7 @@ use crate::heap::{Heap, Source};
 use crate::markers::change;
 use crate::mob::output::MobPlan;
 use crate::mvcc::Awaits;
-use crate::new_file::NewFilePlan;
+use crate::new_file::{BlocksToCache, NewFilePlan};
 use crate::region::{Region, WriteState};
 use crate::retained_rows::Allowance;
 use crate::store::Store;
@@ -227,9 +226,15 @@ impl Region {
         let through = split.as_ref().map_or(sequence, |split| split.through);
         let codec = options.compression.as_str();
         let info = StoreFileInfo { max_sequence: through, major: false, more: dropped_markers.fact() };
+        // If requests are reading the newest file of the store, they will soon read the new files, too. Then the blocks of the
+        // new files are cached as far as there is room, unless the region closes.
+        let is_newest_read =
+            || store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read());
+        let closes = self.write.lock().closing;
+        let blocks_to_cache = BlocksToCache::OfFlush { into_room: !closes && is_newest_read() };
         let mut retained = None;
         let made = match &split {
-            Some(split) => vec![self.write_file_by(store, codec, info, |writer| {
+            Some(split) => vec![self.write_file_by(store, codec, info, blocks_to_cache, |writer| {
                 let (mut fate, mut written) = (split.fates(), Ok(()));
                 retained = Segment::compacted(&snapshot, &self.options.memory, Cleaning::ALL, |cell| {
                     let (goes, stays) = fate(cell);
@@ -246,7 +251,8 @@ impl Region {
                     Some(stripes) => layout_of_flush(&stripes, &store.tuning.load().stripe, cells),
                     None => OutputLayout::One,
                 };
-                let plan = NewFilePlan { codec, info, layout: &layout, kept_stripes: None, mob };
+                let layout = &layout;
+                let plan = NewFilePlan { codec, info, layout, kept_stripes: None, mob, blocks_to_cache };
                 let memory =
                     |segment: &Arc<Segment>| Source::Memory(memstore::Cursor::new(Arc::clone(segment)));
                 let heap =
@@ -255,19 +261,6 @@ impl Region {
             }
         };
         let files: Vec<Arc<StoreFile>> = made.iter().map(|made| Arc::clone(&made.file)).collect();
-        for file in &files {
-            // A read error is ignored here; the next reader of the block reports it.
-            let _read = file.reader.warm(file.reader.cached().kept_of_flush(), true);
-        }
-        // If requests are reading the newest file of the store, they will soon read the new files, too. Then the blocks
-        // of the new files are loaded into the cache, unless the region closes.
-        let closes = self.write.lock().closing;
-        if !closes && store.view.load().files.last().is_some_and(|file| file.reader.cached().is_being_read())
-        {
-            for file in &files {
-                let _read = file.reader.warm(Kinds::ALL, false);
-            }
-        }
         let retained = retained.map(|retained| Arc::new(retained.segment));
         let retained_bytes = split.as_ref().map_or(0, |split| split.bytes);
         if env::planted(16) {

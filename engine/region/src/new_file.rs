@@ -4,12 +4,15 @@
 //! list names it. A file is written even if it has no cells, because it records up to which sequence id all writes are
 //! in files. Otherwise a crash would replay log records of deleted cells, and sequence ids would begin again. A stripe
 //! whose last file would disappear gets a file without cells, because a stripe is known by its files.
+//!
+//! The writer caches blocks while it writes, so that none is read back from storage ([`BlocksToCache`]). They are evicted if
+//! the file is given up.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, KeyBuf};
-use hfile::{StoreFileInfo, Writer};
+use hfile::{CacheOnWrite, StoreFileInfo, Writer};
 use storage::FileName;
 
 use crate::compaction_matcher::CompactionMatcher;
@@ -50,6 +53,16 @@ struct UnfinishedFile {
     mob_refs: MobFileRefs,
 }
 
+/// Which blocks of new files are cached while they are written, besides those that the settings of family and server
+/// name.
+#[derive(Clone, Copy)]
+pub(crate) enum BlocksToCache {
+    /// The file is written by a flush. With `into_room`, all of its blocks are cached for which there is free space.
+    OfFlush { into_room: bool },
+    /// The file is written by a compaction of `bytes` bytes. Blocks that replace cached ones are cached.
+    OfCompaction { bytes: u64 },
+}
+
 /// How new files are written.
 pub(crate) struct NewFilePlan<'a> {
     /// HBase's name of the compression codec.
@@ -62,6 +75,7 @@ pub(crate) struct NewFilePlan<'a> {
     pub(crate) kept_stripes: Option<&'a StripeRange>,
     /// Where large values are written; `None` if the store has no MOB files.
     pub(crate) mob: Option<MobPlan>,
+    pub(crate) blocks_to_cache: BlocksToCache,
 }
 
 /// The files that one flush or compaction writes. Each is begun with its first cell.
@@ -151,7 +165,7 @@ impl OutputFiles<'_> {
     fn begin(&mut self, index: usize) -> Result<()> {
         let slot = &mut self.files[index];
         if slot.is_none() {
-            *slot = Some(self.region.begin_file(self.store, self.plan.codec)?);
+            *slot = Some(self.region.begin_file(self.store, self.plan.codec, self.plan.blocks_to_cache)?);
         }
         Ok(())
     }
@@ -273,9 +287,10 @@ impl Region {
         store: &Store,
         codec: &str,
         info: StoreFileInfo,
+        blocks_to_cache: BlocksToCache,
         write: impl FnOnce(&mut Writer) -> Result<()>,
     ) -> Result<NewFile> {
-        let mut file = self.begin_file(store, codec)?;
+        let mut file = self.begin_file(store, codec, blocks_to_cache)?;
         if let Err(error) = write(&mut file.writer) {
             file.writer.abandon();
             return Err(error);
@@ -283,7 +298,12 @@ impl Region {
         self.finish_file(store, file, info)
     }
 
-    fn begin_file(&self, store: &Store, codec: &str) -> Result<UnfinishedFile> {
+    fn begin_file(
+        &self,
+        store: &Store,
+        codec: &str,
+        blocks_to_cache: BlocksToCache,
+    ) -> Result<UnfinishedFile> {
         let name = format!("{:016x}{:016x}", self.world.random(), self.world.random());
         let path = store.folder.join(&name);
         self.check_owner()?;
@@ -293,7 +313,13 @@ impl Region {
         })?;
         let file = self.files.create(&path)?;
         let options = store.writer_options(codec, true, self.world.now().0);
-        let writer = Writer::create(file, path.clone(), options);
+        let cached = self.cache.open_file(path.as_str(), 0, Store::caching(&self.info, &store.options()));
+        let (wanted, into_room) = match blocks_to_cache {
+            BlocksToCache::OfFlush { into_room } => (cached.kept_of_flush(), into_room),
+            BlocksToCache::OfCompaction { bytes } => (cached.kept_of_compaction(bytes), false),
+        };
+        let cache = CacheOnWrite::new(cached, wanted, into_room);
+        let writer = Writer::create(file, path.clone(), options).with_cache(cache);
         Ok(UnfinishedFile { name, path, pin, writer, mob_refs: MobFileRefs::default() })
     }
 
@@ -315,7 +341,11 @@ impl Region {
             open_files: &self.options.open_files,
         };
         let listed = Listed { name, size: written.size, reference: None };
-        let file = Arc::new(StoreFile::open(&opener, &store.folder, listed)?);
+        let file = StoreFile::open(&opener, &store.folder, listed);
+        let file = file.inspect_err(|_| {
+            self.cache.remove_file(path.as_str());
+        });
+        let file = Arc::new(file?);
         Ok(NewFile { file, warm: written.warm, _pin: pin, _mob_files: Arc::default() })
     }
 }

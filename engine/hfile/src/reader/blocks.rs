@@ -10,6 +10,7 @@ use cell::{Key, Position};
 use super::Reader;
 use crate::ahead::{ReadAhead, ReadType};
 use crate::awaited::{Lookup, UNKNOWN_LENGTH};
+use crate::cached_block::Neighbours;
 use crate::compress::Compression;
 use crate::cursor::ReadOptions;
 use crate::facts::note_data;
@@ -24,6 +25,13 @@ pub(crate) struct RawBlock {
     /// The bytes of the block from its header up to its checksums.
     pub(super) packed: Bytes,
     pub(super) disk_length: u32,
+}
+
+impl RawBlock {
+    pub(super) fn neighbours(&self) -> Neighbours {
+        let previous = u64::try_from(self.header.previous).ok();
+        Neighbours { disk_length: self.disk_length, previous }
+    }
 }
 
 impl Reader {

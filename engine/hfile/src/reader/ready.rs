@@ -1,16 +1,14 @@
 //! Prepares blocks for reads: decompresses them, validates every cell, and builds search structures.
 
-use bytes::Bytes;
 use cache::{Block, BlockKind};
-use cell::{Cell, Comparator, Key, SequenceId, is_same_row};
+use cell::{Cell, Key, SequenceId, is_same_row};
 
 use super::Reader;
 use super::blocks::RawBlock;
 use crate::Result;
-use crate::compress::Compression;
+use crate::cached_block::{self, CellPlaces};
 use crate::encode::{self, Layout};
 use crate::format::{BlockType, Encoding};
-use crate::heads;
 use crate::index::{Leaf, Ordered};
 use crate::starts::Builder;
 
@@ -21,34 +19,19 @@ impl Reader {
         if !(is_data && self.keeps_packed()) {
             return self.decode(at, &raw);
         }
-        Ok(Block {
-            kind: BlockKind::Data,
-            bytes: raw.packed,
-            offsets: [].into(),
-            heads: [].into(),
-            shared: 0,
-            row_starts: [].into(),
-            disk_length: raw.disk_length,
-            previous: u64::try_from(raw.header.previous).ok(),
-            packed: true,
-        })
+        let neighbours = raw.neighbours();
+        Ok(cached_block::packed(raw.packed, neighbours))
     }
 
     /// Whether the cache keeps data blocks compressed, as in the file. Parts of such blocks cannot be used.
     pub(super) fn keeps_packed(&self) -> bool {
-        let is_packed = self.compression != Compression::None || self.encoding != Encoding::None;
-        is_packed && self.cached.cache().options().switches.data_compressed
+        cached_block::is_packed(&self.cached, self.compression, self.encoding)
     }
 
     /// Makes a block readable without further validation.
     pub(super) fn decode(&self, at: u64, raw: &RawBlock) -> Result<Block> {
-        let previous = u64::try_from(raw.header.previous).ok();
-        let block = |kind, bytes: Bytes, Places { offsets, row_starts }: Places| {
-            let (heads, shared) = self.heads_of(&bytes, &offsets);
-            let (offsets, heads) = (offsets.into_boxed_slice().into(), heads.into());
-            let (row_starts, disk_length) = (row_starts.finish().into(), raw.disk_length);
-            Block { kind, bytes, offsets, heads, shared, row_starts, disk_length, previous, packed: false }
-        };
+        let neighbours = raw.neighbours();
+        let block = |kind, bytes, cells| cached_block::ready(kind, bytes, cells, neighbours, self.comparator);
         let bytes = self.unpack(at, raw)?;
         match raw.header.kind {
             BlockType::Data if self.encoding == Encoding::None => {
@@ -82,20 +65,10 @@ impl Reader {
                 if !sound {
                     return Err(self.corrupt(at, "index block", "whole entries", "other bytes"));
                 }
-                Ok(block(BlockKind::Index, bytes, Places::default()))
+                Ok(block(BlockKind::Index, bytes, CellPlaces::default()))
             }
-            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, Places::default())),
+            BlockType::BloomChunk => Ok(block(BlockKind::Bloom, bytes, CellPlaces::default())),
             kind => Err(self.corrupt(at, "block kind", "one between data", format!("{kind:?}"))),
-        }
-    }
-
-    fn heads_of(&self, bytes: &[u8], offsets: &[u32]) -> (Box<[u32]>, u16) {
-        let row = |place: u32| Cell::key_within(&bytes[place as usize..]).row();
-        match (self.comparator, offsets) {
-            (Comparator::Table, [first, .., last]) => {
-                heads::build(row(*first), row(*last), offsets.iter().map(|&place| row(place)))
-            }
-            _ => ([].into(), 0),
         }
     }
 
@@ -120,7 +93,7 @@ impl Reader {
     }
 
     /// Validates every cell of a block, and returns where each cell and each row starts.
-    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<Places> {
+    fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<CellPlaces> {
         let (mut offsets, mut row_starts) = (Vec::with_capacity(bytes.len() / 64), Builder::default());
         let mut place = 0;
         let mut last_row = None;
@@ -140,13 +113,6 @@ impl Reader {
         if offsets.is_empty() {
             return Err(self.corrupt(at, "data block", "a cell", "none"));
         }
-        Ok(Places { offsets, row_starts })
+        Ok(CellPlaces { offsets, row_starts })
     }
-}
-
-/// The start of each cell of a block, and which cells begin a row.
-#[derive(Default)]
-struct Places {
-    offsets: Vec<u32>,
-    row_starts: Builder,
 }

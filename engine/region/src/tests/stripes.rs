@@ -186,7 +186,8 @@ fn markers_stay_while_a_file_that_says_another_stripe_has_their_row() {
     let liar = StripeRange { start: "z".into(), end: Bytes::new() };
     let first = Arc::clone(&view.files[0]);
     let info = hfile::StoreFileInfo { more: liar.facts().to_vec(), ..Default::default() };
-    let made = bench.region.write_file_by(store, "NONE", info, |writer| {
+    let caching = crate::new_file::BlocksToCache::OfFlush { into_room: false };
+    let made = bench.region.write_file_by(store, "NONE", info, caching, |writer| {
         let mut cursor = first.cursor(hfile::ReadOptions::default());
         cursor.seek_far(cell::KeyBuf::first_on_row(b"").position())?;
         Ok(writer.append(cursor.peek().expect("a cell"))?)

@@ -210,3 +210,87 @@ fn a_compaction_that_fails_leaves_nothing_of_its_file_in_the_cache() {
         assert!(bench.read(150, ReadMode::MemoryOnly), "act {act}");
     }
 }
+
+/// Returns a region of which every kind of block is cached when it is written, except those of compactions.
+fn caching_on_write(attributes: &[(&'static str, &'static str)]) -> Bench {
+    let switches = cache::Switches {
+        data_on_write: true,
+        index_on_write: true,
+        blooms_on_write: true,
+        ..cache::Switches::default()
+    };
+    bench_of(attributes, cache::Options { switches, ..cache::Options::default() })
+}
+
+/// Returns the number of reads that a bench's storage gets while `act` runs.
+fn reads_of(bench: &Bench, act: impl FnOnce()) -> u64 {
+    let before = bench.files.reads();
+    act();
+    bench.files.reads() - before
+}
+
+#[test]
+fn blocks_that_are_cached_on_write_are_not_read_back() {
+    let opening = {
+        let bench = bench(cache::Options::default());
+        let opening = reads_of(&bench, || bench.flush_rows(0, 2));
+        assert_eq!(bench.in_memory(), []);
+        // The compaction also reads its two files.
+        bench.flush_rows(1, 2);
+        opening
+    };
+    let bench = caching_on_write(&[]);
+    for from in 0..2 {
+        assert_eq!(reads_of(&bench, || bench.flush_rows(from, 2)), opening, "the reads of opening the file");
+    }
+    assert_eq!(bench.in_memory().len(), ROWS);
+    // All blocks that the compaction reads are cached, and so are those that replace them.
+    assert_eq!(reads_of(&bench, || bench.compact(true)), opening);
+    assert_eq!(bench.in_memory().len(), ROWS);
+
+    // The next file of a store that is being read is cached by its writer, too.
+    let bench = self::bench(cache::Options::default());
+    bench.flush_rows(0, 2);
+    (0..ROWS).step_by(2).for_each(|index| assert!(bench.read(index, ReadMode::Any)));
+    assert_eq!(reads_of(&bench, || bench.flush_rows(1, 2)), opening);
+    assert_eq!(bench.in_memory().len(), ROWS);
+}
+
+#[test]
+fn the_attributes_of_the_family_decide_which_blocks_are_cached_on_write() {
+    let counts = |bench: &Bench| {
+        bench.flush_rows(0, 1);
+        bench.region.cache.counts().blocks_of.map(|count| count > 0)
+    };
+    let none = |attributes: &[(&'static str, &'static str)]| bench_of(attributes, cache::Options::default());
+    assert_eq!(counts(&none(&[])), [false, false, false]);
+    assert!(counts(&none(&[("CACHE_DATA_ON_WRITE", "true")]))[0]);
+    assert_eq!(counts(&none(&[("CACHE_BLOOMS_ON_WRITE", "true")])), [false, false, true]);
+    assert!(counts(&caching_on_write(&[]))[0]);
+    assert_eq!(counts(&caching_on_write(&[("BLOCKCACHE", "false")])), [false, false, true]);
+}
+
+#[test]
+fn a_flush_that_fails_leaves_nothing_of_its_file_in_the_cache() {
+    let bench = caching_on_write(&[]);
+    bench.flush_rows(0, 2);
+    let before = bench.region.cache.counts().blocks;
+    (1..ROWS).step_by(2).for_each(|index| bench.put(&row(index), "f:x", 1, "v"));
+    for act in 1.. {
+        bench.files.set_fault(Some(storage::memory::Fault {
+            act: bench.files.acts() + act,
+            kind: storage::Kind::Failed,
+            outcome: storage::Outcome::DidNotHappen,
+            last: false,
+        }));
+        let flushed = bench.region.flush(FlushReason::Requested);
+        bench.files.set_fault(None);
+        if flushed.is_ok() {
+            assert!(act > 2, "none has failed");
+            break;
+        }
+        assert_eq!(bench.region.cache.counts().blocks, before, "act {act}");
+    }
+    assert!(bench.region.cache.counts().blocks > before);
+    assert_eq!(bench.in_memory().len(), ROWS);
+}
