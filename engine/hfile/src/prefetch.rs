@@ -13,7 +13,7 @@ use crate::index::{Leaf, Ordered};
 use crate::{Reader, cursor, heads};
 
 /// Maximum number of index levels; a file with more is not prefetched.
-const LEVELS_MAX: u32 = 8;
+pub(crate) const LEVELS_MAX: u32 = 8;
 /// Usual number of rows that callers look up together.
 const TOGETHER: usize = 16;
 

@@ -248,8 +248,7 @@ impl Reader {
             self.delete_bloom = Filter::parse(&meta, false)
                 .map_err(|what| self.corrupt(at, what, "a whole bloom meta", "other bytes"))?;
         }
-        let filters = self.bloom.iter().map(|(_, filter)| filter).chain(&self.delete_bloom);
-        self.sizes.bloom = filters.map(|filter| filter.bytes).sum();
+        self.sizes.bloom = self.filters().map(|filter| filter.bytes).sum();
         Ok(())
     }
 
@@ -405,6 +404,11 @@ impl Reader {
     /// Returns the key of the last cell; `None` for a file without cells, and if the file does not record a valid key.
     pub fn last_key(&self) -> Option<Key<'_>> {
         self.last_key.as_deref().map(Key::trusted)
+    }
+
+    /// Returns the file's Bloom filters, of which it has at most two.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.bloom.iter().map(|(_, filter)| filter).chain(&self.delete_bloom)
     }
 
     /// Returns the root index, and the number of index levels.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cache::{BlockKind, Cache, Caching, Kinds};
+use cache::{BlockKind, Cache, Caching};
 use cell::{Cell, CellParts, CellType, Comparator, KeyBuf, SequenceId, Timestamp};
 use storage::{FileName, Files, Memory};
 
@@ -486,19 +486,16 @@ fn marked_blocks_are_cached_with_their_index_blocks() {
 }
 
 #[test]
-fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
+fn a_file_is_read_into_the_cache() {
     let (files, name) = (Memory::new(), FileName::new("f"));
     let cells = sample(6_000, 10);
     write(&files, &name, &cells, WriterOptions { block_size: 64, ..Default::default() });
     let reader = open(&files, &name).expect("sound");
     let held = || reader.cached().cache().counts().blocks_of;
-    let index = Kinds { index: true, ..Kinds::default() };
-    assert_eq!(reader.warm(Kinds::default(), true).expect("sound"), 0);
-    let read = reader.warm(index, true).expect("sound");
-    assert_eq!((held(), reader.warm(index, true).expect("sound")), ([0, read, 0], 0));
-    assert!(read > 1);
-    assert!(reader.warm(Kinds::ALL, false).expect("sound") > 1_000);
-    let [data, _, blooms] = held();
+    let read = reader.warm().expect("sound");
+    assert_eq!((held().iter().sum::<u64>(), reader.warm().expect("sound")), (read, 0));
+    let [data, index, blooms] = held();
+    assert!(index > 1);
     assert!(data > 1_000 && blooms > 0);
     let memory_only = ReadOptions { memory_only: true, ..ReadOptions::default() };
     let mut cursor = reader.cursor(memory_only);
@@ -513,9 +510,5 @@ fn a_file_is_read_into_the_cache_by_kinds_of_blocks() {
         "prefetching is not counted as a lookup"
     );
     reader.cached().remove();
-    assert_eq!(
-        (held(), reader.warm(Kinds::ALL, true).expect("sound")),
-        ([0; 3], 0),
-        "no block of a removed file is cached"
-    );
+    assert_eq!((held(), reader.warm().expect("sound")), ([0; 3], 0), "no block of a removed file is cached");
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use cache::Kinds;
 use cell::{Cell, CellBlock, Comparator, SequenceId, string_binary};
 use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
@@ -369,7 +368,7 @@ fn prefetch(reader: &Arc<Reader>) {
         let file = Arc::downgrade(reader);
         reader.cached().cache().later(move || {
             if let Some(reader) = file.upgrade() {
-                let _read = reader.warm(Kinds::ALL, false);
+                let _read = reader.warm();
             }
         });
     }

@@ -277,6 +277,16 @@ impl Reader {
         self.to_be_kept(at, self.read_raw(at, disk_length, self.data_end)?)
     }
 
+    /// As [`read_block`](Reader::read_block), from the bytes in `ahead`, which are read for the following blocks, too.
+    pub(crate) fn read_block_ahead(
+        &self,
+        at: u64,
+        read_type: ReadType,
+        ahead: &mut Option<Box<ReadAhead>>,
+    ) -> Result<Block> {
+        self.to_be_kept(at, self.read_raw_ahead(at, read_type, ahead)?)
+    }
+
     pub(crate) fn root(&self) -> &Entries {
         &self.root
     }
@@ -362,7 +372,7 @@ impl Reader {
         while next <= self.last_data {
             // Index leaves and Bloom filter chunks are between data blocks. Their lengths come from the cache, or they
             // are read.
-            let read = || self.to_be_kept(next, self.read_raw_ahead(next, options.read_type, ahead)?);
+            let read = || self.read_block_ahead(next, options.read_type, ahead);
             let found = self.cached.block(next, BlockKind::Data, options.ask(), read)?;
             let block = match found {
                 Some(block) => block,

@@ -1,6 +1,6 @@
 //! Tests of blocks that are cached while their file is written.
 
-use cache::{Ask, Options, Switches};
+use cache::{Ask, Kinds, Options, Switches};
 
 use super::*;
 

@@ -139,7 +139,7 @@ fn blocks_cached_in_compressed_form_take_less_memory_and_have_the_same_cells() {
             let mut cursor = reader.cursor(memory);
             cursor.seek(KeyBuf::first_on_row(b"row-004711").position()).expect("cached");
             assert_eq!(cursor.peek().expect("there").row(), b"row-004711");
-            let warm = reader.warm(Kinds::ALL, true).expect("sound");
+            let warm = reader.warm().expect("sound");
             assert!(warm < 20, "no data that is not there: {warm}");
             (cells, reader.cached().cache().counts().bytes)
         };
@@ -535,7 +535,7 @@ fn prefetching_a_file_ends_when_the_cache_is_full_and_evicts_nothing() {
     let options = Options { bytes_max: 64 << 10, ..Options::default() };
     let (reader, counted) = counted(writing, options);
     let counts = || reader.cached().cache().counts();
-    let kept = reader.warm(Kinds::ALL, false).expect("sound");
+    let kept = reader.warm().expect("sound");
     assert!(kept > 10 && counts().blocks == kept, "{kept}, {:?}", counts());
     assert_eq!((counts().evicted, counts().refused), (0, 0));
     let (reads, bytes) = (&counted.reads, &counted.bytes);
@@ -544,10 +544,11 @@ fn prefetching_a_file_ends_when_the_cache_is_full_and_evicts_nothing() {
         let kept = work();
         (kept, reads.load(Ordering::Relaxed) - before.0, bytes.load(Ordering::Relaxed) - before.1)
     };
-    // `warm` reads the headers of blocks, and at most a few whole blocks that turn out not to fit: far fewer than the
-    // file has.
-    let (more, heads, read) = of(&|| reader.warm(Kinds::ALL, false).expect("sound"));
-    assert!(more == 0 && heads < 200 && read < 20_000, "{more} blocks, {heads} reads of {read} bytes");
+    let (more, reads_more, read) = of(&|| reader.warm().expect("sound"));
+    assert!(
+        more == 0 && reads_more < 2 && read < 300_000,
+        "{more} blocks, {reads_more} reads of {read} bytes"
+    );
     // The same holds for the blocks of a compaction, although each was looked up once already.
     let (root, _) = reader.root_index();
     let blocks = (root.len() / 2..root.len()).map(|index| root.at(index));
@@ -555,4 +556,24 @@ fn prefetching_a_file_ends_when_the_cache_is_full_and_evicts_nothing() {
     assert!(late.len() > 100, "{}", late.len());
     let (more, ..) = of(&|| reader.warm_blocks(&late).expect("sound"));
     assert!(more < 3 && counts().evicted == 0, "{more}: the last one is short, and fits");
+}
+
+#[test]
+fn a_file_is_read_into_the_cache_with_few_reads_and_cached_blocks_are_not_read() {
+    let writing = || WriterOptions { block_size: 256, ..WriterOptions::default() };
+    let (reader, counted) = counted(writing(), Options::default());
+    let (levels, size) = (reader.levels(), reader.size());
+    assert!(levels > 1, "{levels} levels of the index");
+    let reads = || counted.reads.load(Ordering::Relaxed);
+    let before = reads();
+    let blocks = reader.warm().expect("sound");
+    let of_all = reads() - before;
+    assert!(blocks > 5_000 && of_all < 40, "{of_all} reads of {blocks} blocks in {size} bytes");
+    assert_eq!((reader.warm().expect("sound"), reads() - before), (0, of_all), "all blocks are cached");
+    // Requests have evicted some of them.
+    let cache = Options { bytes_max: 2 << 20, ..Options::default() };
+    let (reader, counted) = self::counted(writing(), cache);
+    let kept = reader.warm().expect("sound");
+    assert!(kept > 1_000 && kept < blocks / 2, "{kept} of {blocks} blocks");
+    assert!(counted.bytes.load(Ordering::Relaxed) < size, "no more is read than has room");
 }
