@@ -2,6 +2,7 @@
 
 mod blocks;
 mod cells;
+mod end;
 mod filters;
 mod ready;
 
@@ -24,6 +25,7 @@ use crate::index::{Entries, MIDDLE_LENGTH, Ordered};
 use crate::info::{FileInfo, TimeSpan, name};
 use crate::worth::Worth;
 use crate::{Error, Result};
+use end::KnownEnd;
 
 /// Maximum size in bytes of the section that is loaded when a file is opened. A file that claims more is refused.
 const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
@@ -156,6 +158,19 @@ impl Reader {
         };
         reader.load(load_at, trailer_at, &trailer)?;
         Ok(reader)
+    }
+
+    /// As [`open`](Reader::open), for a file that this process has just written: reads nothing, because `end` is
+    /// [`Written::end`](crate::Written::end).
+    pub fn open_written(
+        file: Arc<dyn FileReader>,
+        end: Bytes,
+        name: FileName,
+        cache: Arc<Cache>,
+        caching: Caching,
+    ) -> Result<Reader> {
+        let reader = Reader::open(Arc::new(KnownEnd::new(Arc::clone(&file), end)), name, cache, caching)?;
+        Ok(Reader { file, ..reader })
     }
 
     /// Reads the parts of the file that stay in memory: the root index, the file info and the metadata of the Bloom

@@ -76,6 +76,8 @@ pub struct Written {
     /// Offset and length of the data blocks in which enough cells were [marked](Writer::mark_warm), and of the index
     /// and Bloom filter blocks, in file order. Empty if there are no such data blocks.
     pub warm: Vec<(u64, u32)>,
+    /// The end of the file, which a reader needs when it [opens the file](crate::Reader::open_written).
+    pub end: Bytes,
 }
 
 /// Writes one HFile.
@@ -121,6 +123,8 @@ pub struct Writer {
     any_is_warm: bool,
     warm: Vec<(u64, u32)>,
     cache: Option<CacheOnWrite>,
+    /// The bytes written since the part that readers load when they open the file; `None` before.
+    end: Option<BytesMut>,
 }
 
 impl Writer {
@@ -161,6 +165,7 @@ impl Writer {
             any_is_warm: false,
             warm: Vec::new(),
             cache: None,
+            end: None,
             options,
         }
     }
@@ -392,6 +397,10 @@ impl Writer {
             let first = [&self.packed, first].concat();
             self.file.write(&self.packed)?;
             self.file.write(apart)?;
+            if let Some(end) = &mut self.end {
+                end.extend_from_slice(&self.packed);
+                end.extend_from_slice(apart);
+            }
             self.packed.clear();
             for chunk in std::iter::once(&first[..]).chain(rest.chunks(BYTES_PER_CHECKSUM as usize)) {
                 self.packed.extend_from_slice(&checksum(CHECKSUM_CRC32C, chunk).to_be_bytes());
@@ -404,6 +413,9 @@ impl Writer {
             }
         }
         self.file.write(&self.packed)?;
+        if let Some(end) = &mut self.end {
+            end.extend_from_slice(&self.packed);
+        }
         if matches!(kind, BlockType::LeafIndex | BlockType::IntermediateIndex | BlockType::BloomChunk) {
             self.warm.push((offset, disk_length));
         }
@@ -458,6 +470,7 @@ impl Writer {
         self.write_chunks()?;
         let levels = self.finish_index()?;
         let load_on_open = self.file.size();
+        self.end = Some(BytesMut::new());
 
         let mut root = Vec::new();
         for entry in self.root.iter() {
@@ -499,13 +512,15 @@ impl Writer {
         bytes.resize(TRAILER_LENGTH - 4, 0);
         bytes.extend_from_slice(&VERSION.to_be_bytes());
         self.file.write(&bytes)?;
+        let mut end = self.end.take().unwrap_or_default();
+        end.extend_from_slice(&bytes);
         let (entries, span) = (self.entries, self.span);
         let warm = if self.any_is_warm { self.warm } else { Vec::new() };
         let size = self.file.finish()?;
         if let Some(cache) = self.cache {
             cache.finish(size);
         }
-        Ok(Written { size, entries, span, warm })
+        Ok(Written { size, entries, span, warm, end: end.freeze() })
     }
 
     /// Stops writing, and deletes the file.

@@ -341,7 +341,7 @@ impl Region {
             open_files: &self.options.open_files,
         };
         let listed = Listed { name, size: written.size, reference: None };
-        let file = StoreFile::open(&opener, &store.folder, listed);
+        let file = StoreFile::open_written(&opener, &store.folder, listed, written.end);
         let file = file.inspect_err(|_| {
             self.cache.remove_file(path.as_str());
         });

@@ -10,6 +10,7 @@ pub(crate) mod reference;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cache::{Cache, Caching};
 use cell::{Comparator, SequenceId};
 use hfile::{ReadOptions, Reader};
@@ -53,9 +54,39 @@ pub(crate) struct FileOpener<'a> {
     pub(crate) open_files: &'a Arc<OpenFiles>,
 }
 
+impl FileOpener<'_> {
+    /// Returns the reader of a file, whose last bytes are `end` if they are known.
+    fn reader(&self, place: FileName, file: Arc<dyn FileReader>, end: Option<Bytes>) -> Result<Reader> {
+        let (cache, caching) = (Arc::clone(self.cache), self.caching.clone());
+        Ok(match end {
+            Some(end) => Reader::open_written(file, end, place, cache, caching)?,
+            None => Reader::open(file, place, cache, caching)?,
+        })
+    }
+}
+
 impl StoreFile {
     /// Opens the file `listed` of the store in `folder`.
     pub(crate) fn open(opener: &FileOpener<'_>, folder: &FileName, listed: Listed) -> Result<StoreFile> {
+        StoreFile::open_with(opener, folder, listed, None)
+    }
+
+    /// Opens the file `listed`, which was just written. Its last bytes are `end`, so they are not read from storage.
+    pub(crate) fn open_written(
+        opener: &FileOpener<'_>,
+        folder: &FileName,
+        listed: Listed,
+        end: Bytes,
+    ) -> Result<StoreFile> {
+        StoreFile::open_with(opener, folder, listed, Some(end))
+    }
+
+    fn open_with(
+        opener: &FileOpener<'_>,
+        folder: &FileName,
+        listed: Listed,
+        end: Option<Bytes>,
+    ) -> Result<StoreFile> {
         let corrupt = |what, expected: &str, found: String| Error::Corrupt {
             file: folder.to_string(),
             what,
@@ -76,7 +107,8 @@ impl StoreFile {
                     found: file.size().to_string(),
                 });
             }
-            return StoreFile::over(opener, place, file, listed, name, None);
+            let reader = opener.reader(place, file, end)?;
+            return Ok(StoreFile::over(opener, reader, listed, name, None));
         }
         let here = StorePlace::of_folder(folder).ok_or_else(|| {
             corrupt(
@@ -91,18 +123,17 @@ impl StoreFile {
             (Some(_), None) => Some(StoreFile::read_reference(opener.files, &folder.join(&listed.name))?),
         };
         let (place, file, _pin) = StoreFile::find(opener, &name.origin(&here).places_of(&name.file))?;
-        StoreFile::over(opener, place, file, listed, name, half.map(Arc::new))
+        let reader = opener.reader(place, file, None)?;
+        Ok(StoreFile::over(opener, reader, listed, name, half.map(Arc::new)))
     }
 
     fn over(
         opener: &FileOpener<'_>,
-        place: FileName,
-        file: Arc<dyn FileReader>,
+        mut reader: Reader,
         listed: Listed,
         name: StoreFileName,
         half: Option<Arc<Reference>>,
-    ) -> Result<StoreFile> {
-        let mut reader = Reader::open(file, place, Arc::clone(opener.cache), opener.caching.clone())?;
+    ) -> StoreFile {
         // The cells of a bulk-loaded file have the sequence id of the load; zero if the load assigned none.
         let loaded = name.loaded_as().or_else(|| reader.is_for_bulk_load().then_some(SequenceId::ZERO));
         if let Some(sequence) = loaded {
@@ -117,7 +148,7 @@ impl StoreFile {
             reader.info().get(MOB_FILE_REFS.as_bytes()).is_some_and(|refs| refs.len() > 1);
         let reader = Arc::new(reader);
         opener.open_files.opened(&reader);
-        Ok(StoreFile {
+        StoreFile {
             listed,
             name,
             reader,
@@ -126,7 +157,7 @@ impl StoreFile {
             half,
             stripe,
             has_mob_references,
-        })
+        }
     }
 
     /// Opens the first of these files that exists. The janitor deletes no file while the returned pin exists.

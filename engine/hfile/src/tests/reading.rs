@@ -577,3 +577,23 @@ fn a_file_is_read_into_the_cache_with_few_reads_and_cached_blocks_are_not_read()
     assert!(kept > 1_000 && kept < blocks / 2, "{kept} of {blocks} blocks");
     assert!(counted.bytes.load(Ordering::Relaxed) < size, "no more is read than has room");
 }
+
+#[test]
+fn a_file_that_was_just_written_is_opened_without_a_read() {
+    for (block_size, value) in [(64, 10), (64 << 10, 2 << 20)] {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        let cells = sample(if value > 10 { 2 } else { 6_000 }, value);
+        let written = write(&files, &name, &cells, WriterOptions { block_size, ..Default::default() });
+        let before = files.reads();
+        let (file, cache) = (files.open(&name).expect("there"), Arc::new(Cache::with_bytes(64 << 20)));
+        let reader = Reader::open_written(file, written.end, name.clone(), cache, Caching::default());
+        let reader = Arc::new(reader.expect("sound"));
+        assert_eq!(files.reads(), before);
+        assert!(read_all(&reader).expect("sound") == expected(&cells));
+        let read = open(&files, &name).expect("sound");
+        assert_eq!(
+            (reader.info(), reader.sizes(), reader.levels()),
+            (read.info(), read.sizes(), read.levels())
+        );
+    }
+}
