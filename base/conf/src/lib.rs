@@ -8,7 +8,8 @@
 //!   value()  the text of the setting or the default, `${variables}` replaced, parsed as the key's kind
 //! ```
 //!
-//! A key has one default, in [`keys`] and nowhere else. An error names the key, its text, where the text was set and
+//! A key has one default, in [`keys`], unless the program gives it another one for its files or its machine, with a
+//! reason ([`Conf::with_default`]). An error names the key, its text, where the text was set and
 //! what was expected. [`Conf::table`] lists every key with its value and origin. Undeclared names are kept, because
 //! `${…}` may refer to them, and are listed by [`Conf::unknown`].
 //!
@@ -34,6 +35,8 @@ use std::fmt;
 pub enum Origin {
     /// The value was set nowhere; it is the key's default.
     Default,
+    /// The value was set nowhere; it is another default, for the reason given.
+    OtherDefault(&'static str),
     /// The value was set in the file of this name.
     File(String),
     /// The value was set on the command line, by `-D`.
@@ -46,6 +49,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
+            Origin::OtherDefault(reason) => f.write_str(reason),
             Origin::File(name) => f.write_str(name),
             Origin::CommandLine => f.write_str("-D"),
             Origin::Program => f.write_str("program"),
@@ -107,6 +111,20 @@ impl Conf {
     #[must_use]
     pub fn with<K: Kind>(mut self, key: &Key<K>, text: impl Into<String>) -> Conf {
         self.settings.insert(key.name().to_owned(), Setting { text: text.into(), origin: Origin::Program });
+        self
+    }
+
+    /// Gives a key another default, unless it is set. The table shows `reason`, such as "default of roots in HDFS", in
+    /// place of where the value was set.
+    #[must_use]
+    pub fn with_default<K: Kind>(
+        mut self,
+        key: &Key<K>,
+        text: impl Into<String>,
+        reason: &'static str,
+    ) -> Conf {
+        let setting = Setting { text: text.into(), origin: Origin::OtherDefault(reason) };
+        self.settings.entry(key.name().to_owned()).or_insert(setting);
         self
     }
 
@@ -198,6 +216,18 @@ mod tests {
         assert_eq!(conf.value(key).expect("definition"), Duration::from_secs(10));
         let conf = conf.with(key, "5000");
         assert_eq!(conf.value(key).expect("program"), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn another_default_counts_unless_the_key_is_set_and_shows_its_reason() {
+        let key = &keys::regionserver::SCANNER_TIMEOUT;
+        let with_other = |conf: Conf| conf.with_default(key, "7000", "default of Sundays");
+        let conf = with_other(Conf::new());
+        assert_eq!(conf.value(key).expect("other default"), Duration::from_secs(7));
+        let row = conf.table().rows().into_iter().find(|row| row.name == key.name()).expect("declared");
+        assert_eq!((row.origin.to_string().as_str(), row.default), ("default of Sundays", "60000"));
+        let conf = with_other(Conf::new().with_file("hbase-site.xml", SITE).expect("good file"));
+        assert_eq!(conf.value(key).expect("file"), Duration::from_secs(30));
     }
 
     #[test]

@@ -123,13 +123,9 @@ impl Settings {
             .clamp(memstore::CHUNK_SIZE_MIN, memstore::CHUNK_SIZE_MAX);
         let chunks_kept = memstore_bytes as f64 * conf.value(&keys::region::CHUNK_POOL_SHARE)?;
         let root = root(start, &conf)?;
+        let bucket = BucketSettings::gather(&conf, memory, machine)?;
         if root.folder().is_none() {
-            if conf.value_if_set(&keys::master::CLEANER_INTERVAL)?.is_none() {
-                conf = conf.with(&keys::master::CLEANER_INTERVAL, SEARCH_IN_STORE);
-            }
-            if conf.value_if_set(&keys::regionserver::OPEN_REGION_THREADS)?.is_none() {
-                conf = conf.with(&keys::regionserver::OPEN_REGION_THREADS, OPENED_IN_STORE);
-            }
+            conf = with_remote_defaults(conf, bucket.as_ref().map(|bucket| bucket.bytes));
         }
         check_ports(Settings {
             wal_dir: wal_dir(&conf, &root)?,
@@ -160,11 +156,36 @@ impl Settings {
                 ..regionserver::Options::of_regions(&conf)?
             },
             cache: cache_options(&conf, share)?,
-            bucket: BucketSettings::gather(&conf, memory, machine)?,
+            bucket,
             memstore_bytes,
             conf,
         })
     }
+}
+
+/// Gives keys the defaults that they have if the files are in an object store or HDFS. `bucket_bytes` is the size of the
+/// bucket cache, if there is one.
+///
+/// There a block that no cache has costs a request, so blocks are cached when they are written. Whole compactions, and
+/// files that are opened, are cached only in a bucket cache, because the memory is too small for them. A compaction of
+/// more than the bucket cache would evict what is in it.
+fn with_remote_defaults(mut conf: Conf, bucket_bytes: Option<u64>) -> Conf {
+    use keys::cache as key;
+    const REMOTE: &str = "default of roots in an object store or HDFS";
+    const REMOTE_WITH_BUCKET: &str = "default of roots in an object store or HDFS with a bucket cache";
+    conf = conf.with_default(&keys::master::CLEANER_INTERVAL, SEARCH_IN_STORE, REMOTE).with_default(
+        &keys::regionserver::OPEN_REGION_THREADS,
+        OPENED_IN_STORE,
+        REMOTE,
+    );
+    for key in [&key::DATA_ON_WRITE, &key::INDEX_ON_WRITE, &key::BLOOMS_ON_WRITE] {
+        conf = conf.with_default(key, "true", REMOTE);
+    }
+    let Some(bucket_bytes) = bucket_bytes else { return conf };
+    for key in [&key::COMPACTED_ON_WRITE, &key::PREFETCH_ON_OPEN] {
+        conf = conf.with_default(key, "true", REMOTE_WITH_BUCKET);
+    }
+    conf.with_default(&key::COMPACTED_ON_WRITE_MAX, bucket_bytes.to_string(), REMOTE_WITH_BUCKET)
 }
 
 /// Returns the options of the RPC server.
@@ -333,6 +354,44 @@ mod tests {
         assert_eq!((settings.rpc.port(), settings.master.port()), (1, 3));
         assert_eq!(settings.root.to_string(), "/srv/hbase");
         assert!(!settings.region.sync_to_disk);
+    }
+
+    #[test]
+    fn remote_roots_cache_what_is_written_unless_a_key_says_otherwise() {
+        const BUCKET: [(&str, &str); 2] =
+            [("hbase.bucketcache.ioengine", "files:/srv/a,/srv/b"), ("hbase.bucketcache.size", "8192")];
+        let gather = |root: &str, define: &[(&str, &str)]| {
+            let define = define.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            Settings::gather(&Start { data_dir: Some(root.into()), define, ..Start::default() })
+                .expect("good")
+        };
+        let switches = |root: &str, define: &[(&str, &str)]| {
+            let switches = gather(root, define).cache.switches;
+            let on_write = [switches.data_on_write, switches.index_on_write, switches.blooms_on_write];
+            (on_write, switches.compacted_on_write, switches.prefetch_on_open, switches.compacted_bytes_max)
+        };
+        assert_eq!(switches("/srv/hbase", &BUCKET), ([false; 3], false, false, i64::MAX as u64));
+        for root in ["s3://bucket/x", "s3a://bucket/x", "hdfs://nn:9000/x"] {
+            assert_eq!(switches(root, &[]), ([true; 3], false, false, i64::MAX as u64), "{root}");
+            assert_eq!(switches(root, &BUCKET), ([true; 3], true, true, 8 << 30), "{root}");
+            let off = [
+                ("hbase.rs.cacheblocksonwrite", "false"),
+                ("hfile.block.bloom.cacheonwrite", "false"),
+                ("hbase.rs.prefetchblocksonopen", "false"),
+                ("hbase.rs.cachecompactedblocksonwrite.threshold", "5"),
+            ];
+            let found = switches(root, &[&BUCKET[..], &off].concat());
+            assert_eq!(found, ([false, true, false], true, false, 5), "{root}");
+        }
+        let conf = gather("s3://bucket/x", &BUCKET).conf;
+        let origin = |name: &str| {
+            let row = conf.table().rows().into_iter().find(|row| row.name == name).expect("declared");
+            row.origin.to_string()
+        };
+        let remote = "default of roots in an object store or HDFS";
+        assert_eq!(origin("hbase.rs.cacheblocksonwrite"), remote);
+        assert_eq!(origin("hbase.master.cleaner.interval"), remote);
+        assert_eq!(origin("hbase.rs.prefetchblocksonopen"), format!("{remote} with a bucket cache"));
     }
 
     #[test]

@@ -12,23 +12,29 @@ keys! {
     /// Maximum number of bytes that a scan reads ahead at once from a file whose blocks are not cached. 0 reads block
     /// by block.
     READ_AHEAD_MAX: Size = "bellows.hfile.read.ahead.max", "1m";
-    /// Whether flushes cache all blocks that they write, for every family.
+    /// Whether flushes cache all blocks that they write, for every family. If the key is not
+    /// set, it is true for files in an object store or HDFS.
     DATA_ON_WRITE: Flag = "hbase.rs.cacheblocksonwrite", "false";
-    /// Whether index blocks are cached when a file is written, for every family.
+    /// Whether index blocks are cached when a file is written, for every family. If the key is
+    /// not set, it is true for files in an object store or HDFS.
     INDEX_ON_WRITE: Flag = "hfile.block.index.cacheonwrite", "false";
-    /// Whether Bloom filter chunks are cached when a file is written, for every family.
+    /// Whether Bloom filter chunks are cached when a file is written, for every family. If the key is
+    /// not set, it is true for files in an object store or HDFS.
     BLOOMS_ON_WRITE: Flag = "hfile.block.bloom.cacheonwrite", "false";
-    /// Whether compactions cache all blocks that they write, for every family.
+    /// Whether compactions cache all blocks that they write, for every family. If the key is not set, it is true for files
+    /// in an object store or HDFS if there is a bucket cache.
     COMPACTED_ON_WRITE: Flag = "hbase.rs.cachecompactedblocksonwrite", "false";
     /// Size of a compacted file above which the server does not cache its data blocks, even if compactions cache the
-    /// blocks that they write.
+    /// blocks that they write. If the key is not set, it is the size of the bucket cache for files in an object
+    /// store or HDFS, if there is one.
     COMPACTED_ON_WRITE_MAX: Size = "hbase.rs.cachecompactedblocksonwrite.threshold", "9223372036854775807";
     /// Whether a compaction caches the new blocks that replace cached ones. A flush then also caches its blocks while
     /// the cache has room and the store's previous file is being read.
     STAYS_WARM: Flag = "bellows.block.cache.stays.warm", "true";
     /// Whether a file's blocks are evicted when the file is closed, for every family.
     EVICT_ON_CLOSE: Flag = "hbase.rs.evictblocksonclose", "false";
-    /// Whether files are read into the cache when they are opened, for every family, as far as the cache has room.
+    /// Whether files are read into the cache when they are opened, for every family, as far as the cache has room. If the
+    /// key is not set, it is true for files in an object store or HDFS if there is a bucket cache.
     PREFETCH_ON_OPEN: Flag = "hbase.rs.prefetchblocksonopen", "false";
     /// Number of files that are read into the cache at the same time after they were opened.
     PREFETCH_THREADS: Count = "hbase.hfile.thread.prefetch", "4";
