@@ -1,12 +1,11 @@
 //! Runs the tests of object stores, and a server whose files are in one, against Azurite, Microsoft's emulator of Azure
 //! Blob storage: a program for Node.js, installed once with npm.
 
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use crate::java::succeed;
+use crate::listening::Listening;
 use crate::random::seed_from_the_clock;
 use crate::server::binary;
 use crate::{NOT_RUN, Outcome, crash, s3};
@@ -22,7 +21,6 @@ const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6t
 const ROUNDS: u32 = 3;
 /// Number of servers that hang and are replaced.
 const TAKEOVERS: u32 = 3;
-const START_MAX: Duration = Duration::from_secs(60);
 
 /// A program for Node.js that creates the container `bellows`, by a request that it signs with the account's key.
 const CREATE_CONTAINER: &str = r#"
@@ -42,7 +40,7 @@ fetch(`${endpoint}/${account}/bellows?restype=container`, {
 
 /// A running Azurite, which ends when the value is dropped.
 struct Azurite {
-    server: Child,
+    _server: Listening,
     /// The URL of the blob service without the account.
     endpoint: String,
 }
@@ -56,28 +54,19 @@ impl Azurite {
         if blobs.exists() {
             std::fs::remove_dir_all(&blobs).map_err(|error| format!("{}: {error}", blobs.display()))?;
         }
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = port.map_err(|error| format!("no port is free: {error}"))?;
-        let server = Command::new("node")
-            .arg(&program)
-            .args(["--blobHost", "127.0.0.1", "--blobPort", &address.port().to_string(), "--location"])
-            .arg(&blobs)
-            .args(["--silent", "--disableTelemetry", "--skipApiVersionCheck"])
-            // While it parses the deletion of many files it reads nothing else, and then it would close connections that it
-            // takes for idle.
-            .args(["--blobKeepAliveTimeout", "60"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-        let azurite = Azurite { server, endpoint: format!("http://{address}") };
-        let began = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            if began.elapsed() > START_MAX {
-                return Err(format!("Azurite did not listen on {address} within {START_MAX:?}"));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let server = Listening::start("Azurite", |address| {
+            let mut command = Command::new("node");
+            command
+                .arg(&program)
+                .args(["--blobHost", "127.0.0.1", "--blobPort", &address.port().to_string(), "--location"])
+                .arg(&blobs)
+                .args(["--silent", "--disableTelemetry", "--skipApiVersionCheck"])
+                // While it parses the deletion of many files it reads nothing else, and then it would close connections
+                // that it takes for idle.
+                .args(["--blobKeepAliveTimeout", "60"]);
+            command
+        })?;
+        let azurite = Azurite { endpoint: format!("http://{}", server.address), _server: server };
         let mut create = Command::new("node");
         create.args(["-e", CREATE_CONTAINER, &azurite.endpoint, ACCOUNT, KEY]);
         succeed("the creation of the container", create)?;
@@ -90,13 +79,6 @@ impl Azurite {
         let endpoint = format!("{}/{ACCOUNT}", self.endpoint);
         let key = format!("fs.azure.account.key.{ACCOUNT}.dfs.core.windows.net");
         [set("bellows.azure.endpoint", &endpoint), set(&key, KEY)].concat()
-    }
-}
-
-impl Drop for Azurite {
-    fn drop(&mut self) {
-        // The process may have ended by itself, and then killing it fails.
-        let _ended = (self.server.kill(), self.server.wait());
     }
 }
 

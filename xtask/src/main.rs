@@ -43,6 +43,7 @@ mod image;
 mod janusgraph;
 mod java;
 mod layers;
+mod listening;
 mod loadtest;
 mod packages;
 mod pe;

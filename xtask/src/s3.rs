@@ -1,13 +1,13 @@
 //! Runs the tests of object stores, and a server whose files are in one, against a real S3 server: versitygw, built
 //! once from its Go module.
 
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::crash::{self, LogPlace};
 use crate::java::succeed;
+use crate::listening::Listening;
 use crate::random::{Random, seed_from_the_clock};
 use crate::server::{Server, binary, fresh_folder, no_panic};
 use crate::workload::Workload;
@@ -23,11 +23,10 @@ const ROUNDS: u32 = 4;
 const TAKEOVERS: u32 = 6;
 /// Maximum time for which a server that was replaced may still run.
 const END_MAX: Duration = Duration::from_secs(20);
-const START_MAX: Duration = Duration::from_secs(20);
 
 /// A running object store, which ends when the value is dropped.
 pub(crate) struct Store {
-    server: Child,
+    _server: Listening,
     pub(crate) endpoint: String,
 }
 
@@ -46,33 +45,16 @@ impl Store {
             std::fs::remove_dir_all(buckets).map_err(failed)?;
         }
         std::fs::create_dir_all(buckets.join("bellows")).map_err(failed)?;
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = port.map_err(|error| format!("no port is free: {error}"))?;
-        let server = Command::new(&program)
-            .args(["--port", &address.to_string(), "--keep-alive", "--quiet", "posix"])
-            .arg(buckets)
-            .env("ROOT_ACCESS_KEY", "bellows")
-            .env("ROOT_SECRET_KEY", "bellowssecret")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-        let store = Store { server, endpoint: format!("http://{address}") };
-        let began = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            if began.elapsed() > START_MAX {
-                return Err(format!("versitygw did not listen on {address} within {START_MAX:?}"));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(store)
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        // The process may have ended by itself, and then killing it fails.
-        let _ended = (self.server.kill(), self.server.wait());
+        let server = Listening::start("versitygw", |address| {
+            let mut command = Command::new(&program);
+            command
+                .args(["--port", &address.to_string(), "--keep-alive", "--quiet", "posix"])
+                .arg(buckets)
+                .env("ROOT_ACCESS_KEY", "bellows")
+                .env("ROOT_SECRET_KEY", "bellowssecret");
+            command
+        })?;
+        Ok(Store { endpoint: format!("http://{}", server.address), _server: server })
     }
 }
 

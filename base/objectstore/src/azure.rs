@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `AZURE_STORAGE_ACCOUNT_NAME`, `AZURE_STORAGE_ACCOUNT` | the account |
 //! | `AZURE_STORAGE_ENDPOINT` | the URL of the blob service |
-//! | `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_KEY` | the key of the account |
+//! | `AZURE_STORAGE_ACCOUNT_KEY`, `AZURE_STORAGE_ACCESS_KEY`, `AZURE_STORAGE_KEY` | the key of the account |
 //! | `AZURE_STORAGE_SAS_TOKEN` | a shared access signature |
 //! | `AZURE_CLIENT_ID` with `AZURE_TENANT_ID` and `AZURE_CLIENT_SECRET` | a service principal |
 //! | the same with `AZURE_FEDERATED_TOKEN_FILE` | a workload identity, as of Kubernetes |

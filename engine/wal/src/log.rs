@@ -520,8 +520,7 @@ impl Log {
         self.flushed(region, SequenceId::MAX);
     }
 
-    /// Returns a sequence id that no edit of the region in this log exceeds; `None` if the log never had an edit of it, as
-    /// far as this process knows, or the region was [forgotten](Log::forget_region).
+    /// Returns a sequence id that no edit of the region in this log exceeds; `None` if this process knows of no edit.
     pub fn newest_edit(&self, region: &[u8]) -> Option<SequenceId> {
         let back = self.shared.back();
         // Files that are no longer needed may still exist after a crash. What they have was flushed.
