@@ -346,6 +346,12 @@ impl Options {
             None => files_min.max(twice),
         };
         let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
+        let keep_nonces = match conf.value(&keys::regionserver::NONCES_ENABLED)? {
+            true => {
+                wal::Options::default().keep_nonces.min(conf.value(&keys::regionserver::NONCE_GRACE_PERIOD)?)
+            }
+            false => Duration::ZERO,
+        };
         Ok(wal::Options {
             file_bytes_max,
             files_max: number(files_max),
@@ -355,6 +361,7 @@ impl Options {
             full_retry: conf.value(&region::LOG_FULL_RETRY)?,
             slow_sync: conf.value(&region::SLOW_SYNC)?,
             keep_unneeded: conf.value(&keys::master::LOG_CLEANER_TTL)?,
+            keep_nonces,
             reuse: conf.value(&region::LOG_REUSE)?,
             ..wal::Options::default()
         })

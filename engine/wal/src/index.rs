@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! index record   sequence: offset of the batch with the previous index record, 0 for none; cells:
-//! cells          whole 8B · from 8B · regions 4B · region, region, …
+//! cells          whole 8B · from 8B · regions 4B · region, region, … · nonce 8B, or nothing
 //! region         name length 2B · name · oldest 8B · newest 8B · spans (varint) · span, span, …
 //! span           gap since the end of the previous span, or since `from` (varint) · length (varint)
 //! ```
@@ -15,7 +15,8 @@
 //! `whole` is the number of the newest file that is known to be durable to its end, 0 for none. `from` is the offset at
 //! which the section begins. `oldest` and `newest` are the sequence ids of the region's edits in the section, 0 when it
 //! has only markers. A span is a run of whole batches, so that a reader can check their checksums. Spans of a region
-//! that are close together are joined, and then include batches of other regions.
+//! that are close together are joined, and then include batches of other regions. `nonce` is the time of the newest
+//! record with a nonce, in this section or an earlier one; it is absent if there is none.
 
 use cell::SequenceId;
 use env::{HashMap, WallTime};
@@ -99,6 +100,8 @@ pub(crate) struct SectionIndex {
     /// The offset at which the section begins.
     pub(crate) from: u64,
     pub(crate) regions: HashMap<Box<[u8]>, RegionExtent>,
+    /// When the newest record with a nonce was made, in this section or an earlier one.
+    pub(crate) newest_nonce: Option<WallTime>,
 }
 
 impl SectionIndex {
@@ -107,6 +110,7 @@ impl SectionIndex {
         whole_to: Option<u64>,
         from: u64,
         regions: impl Iterator<Item = (&'r [u8], &'r RegionExtent)>,
+        newest_nonce: Option<WallTime>,
     ) -> Vec<u8> {
         // Sorted by name, so that logs with the same records have the same bytes.
         let mut regions: Vec<_> = regions.filter(|(_, extent)| !extent.spans.is_empty()).collect();
@@ -128,6 +132,7 @@ impl SectionIndex {
                 end = span.end();
             }
         }
+        out.extend(newest_nonce.iter().flat_map(|time| time.0.to_be_bytes()));
         out
     }
 
@@ -152,16 +157,18 @@ impl SectionIndex {
             }
             regions.insert(name, extent);
         }
-        (rest.0.is_empty() && regions.len() == count as usize).then_some(SectionIndex {
-            whole_to,
-            from,
-            regions,
-        })
+        let newest_nonce = match rest.0 {
+            [] => None,
+            _ => Some(WallTime(i64::from_be_bytes(rest.array()?))),
+        };
+        let is_whole = rest.0.is_empty() && regions.len() == count as usize;
+        is_whole.then_some(SectionIndex { whole_to, from, regions, newest_nonce })
     }
 
     /// Adds the content of the next section's index.
     pub(crate) fn append(&mut self, later: SectionIndex) {
         self.whole_to = self.whole_to.max(later.whole_to);
+        self.newest_nonce = self.newest_nonce.max(later.newest_nonce);
         for (region, extent) in later.regions {
             self.regions.entry(region).or_default().append(extent);
         }
@@ -237,11 +244,21 @@ mod tests {
     fn an_index_is_read_as_written_and_every_truncation_is_detected() {
         let regions =
             [(&b"b"[..], extent(3, 900, &[(32, 100), (9_000, 70_000)])), (b"a", extent(0, 0, &[(132, 1)]))];
-        let cells = SectionIndex::encode(Some(7), 32, regions.iter().map(|(name, extent)| (*name, extent)));
+        let encode = |nonce| {
+            SectionIndex::encode(Some(7), 32, regions.iter().map(|(name, extent)| (*name, extent)), nonce)
+        };
+        let cells = encode(None);
         let read = SectionIndex::decode(&cells, 100_000).expect("whole");
         assert_eq!((read.whole_to, read.from, read.regions.len()), (Some(7), 32, 2));
         for (name, extent) in &regions {
             assert_eq!(&read.regions[*name], extent);
+        }
+        assert_eq!(read.newest_nonce, None);
+        let with_nonce = encode(Some(WallTime(8)));
+        let read = SectionIndex::decode(&with_nonce, 100_000).expect("whole");
+        assert_eq!((read.newest_nonce, read.regions.len()), (Some(WallTime(8)), 2));
+        for cut in cells.len() + 1..with_nonce.len() {
+            assert_eq!(SectionIndex::decode(&with_nonce[..cut], 100_000), None, "cut at {cut}");
         }
         for cut in 0..cells.len() {
             assert_eq!(SectionIndex::decode(&cells[..cut], 100_000), None, "cut at {cut}");

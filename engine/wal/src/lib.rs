@@ -30,6 +30,7 @@ mod holder;
 mod index;
 mod log;
 mod marker;
+mod options;
 mod owner;
 mod reader;
 mod register;
@@ -40,8 +41,9 @@ pub use error::{Error, Result};
 pub use format::{Kind, Record};
 pub use holder::LogHolder;
 pub use index::Sequences;
-pub use log::{Log, Options, sync_interval};
+pub use log::{Log, sync_interval};
 pub use marker::{ListState, Marker, StoreChange};
+pub use options::Options;
 pub use reader::{LogPosition, LogReader, LogTail, TornTail};
 pub use seal::{SealedLog, seal};
 

@@ -35,11 +35,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use cell::SequenceId;
 use env::sync::{Condvar, Mutex};
-use env::{HashMap, Priority, Thread, World};
+use env::{HashMap, Priority, Thread, WallTime, World};
 use storage::{Capability, FileName, Files, Outcome};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
@@ -47,6 +46,7 @@ use crate::commit::{Durable, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::holder::{HolderObjects, LogHolder, check_name};
 use crate::index::Sequences;
+use crate::options::Options;
 use crate::owner::{Claim, NotedFiles};
 use crate::reader::{LogPosition, LogReader, LogTail};
 use crate::seal::{Sealed, seal_for_owner};
@@ -57,77 +57,6 @@ use pace::SyncsUnderWay;
 pub(crate) use back::{LogFile, file_name};
 pub use pace::sync_interval;
 pub(crate) use roll::WhenFull;
-
-/// Default of [`Options::parts_max`].
-const PARTS_MAX: usize = 2_000;
-
-/// Limits of the log.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The owner's name, for people: in errors and in `OWNER`.
-    pub owner: String,
-    /// Size of a file in bytes after which it is ended and another one is begun. In HBase this is
-    /// `hbase.regionserver.hlog.blocksize` times `hbase.regionserver.logroll.multiplier`, by default 128 MB × 0.5.
-    pub file_bytes_max: u64,
-    /// Maximum number of bytes that wait in the buffer. An append beyond this limit first writes the buffer to the
-    /// file. The buffer exceeds the limit for a single larger record, and while the disk is full.
-    pub buffer_bytes_max: usize,
-    /// Maximum size of one record, in bytes.
-    pub record_bytes_max: usize,
-    /// Number of files at which regions are asked to flush, even if they have little in memory
-    /// (`hbase.regionserver.maxlogs`).
-    pub files_max: usize,
-    /// Number of files below which no region is asked to flush. Between this number and `files_max`, regions are asked
-    /// when the log has more than twice the bytes of all memstores.
-    pub files_min: usize,
-    /// Maximum number of parts of all files that a region needs, if the storage keeps a file as
-    /// [parts](storage::FileWriter::parts) (`bellows.wal.store.parts.max`). A file is ended at half of this number, and
-    /// regions are asked to flush so that the ended files have no more than the other half. 0: no limit.
-    pub parts_max: usize,
-    /// Number of bytes between two index records in a file.
-    pub index_every: u64,
-    /// How long a record for which nobody waits may stay in the buffer (`hbase.regionserver.optionallogflushinterval`).
-    pub idle_write: Duration,
-    /// Pause after which a write that found the disk full is repeated (`bellows.wal.full.retry`).
-    pub full_retry: Duration,
-    /// Duration of a sync above which a warning is logged (`hbase.regionserver.wal.slowsync.ms`).
-    pub slow_sync: Duration,
-    /// How long a file is kept after no holder needs it any more (`hbase.master.logcleaner.ttl`).
-    pub keep_unneeded: Duration,
-    /// Whether new files reuse the space of files that nobody needs any more (`bellows.wal.reuse`). Spare files count
-    /// against `files_max`.
-    pub reuse: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            owner: "bellows".to_owned(),
-            file_bytes_max: 64 << 20,
-            buffer_bytes_max: 16 << 20,
-            record_bytes_max: 1 << 30,
-            files_max: 32,
-            files_min: 32,
-            parts_max: PARTS_MAX,
-            index_every: 4 << 20,
-            idle_write: Duration::from_secs(1),
-            full_retry: Duration::from_secs(1),
-            slow_sync: Duration::from_millis(100),
-            keep_unneeded: Duration::ZERO,
-            reuse: true,
-        }
-    }
-}
-
-impl Options {
-    /// Returns the number of parts at which a file is ended.
-    fn file_parts_max(&self) -> usize {
-        match self.parts_max {
-            0 => usize::MAX,
-            limit => limit.div_ceil(2),
-        }
-    }
-}
 
 /// The write-ahead log of a server.
 pub struct Log {
@@ -183,6 +112,8 @@ pub(crate) struct Front {
     buffer: Vec<u8>,
     /// The sequence ids of each region in the buffer.
     regions: HashMap<Box<[u8]>, Sequences>,
+    /// When the newest record in the buffer with a nonce was made; `None` if there is none.
+    newest_nonce: Option<WallTime>,
     appended: u64,
     records: u64,
     pub(crate) waiters: Vec<Waiter>,
@@ -285,11 +216,12 @@ impl Log {
             flushed: HashMap::default(),
             held_from,
             keep_unneeded: options.keep_unneeded,
+            nonce_keeping: options.nonce_keeping(),
         };
         let syncs_at_once = writer.syncs_at_once();
         back.begin(&folder, number, writer);
         // Some files of earlier owners can be removed at once: those without a record.
-        back.find_unneeded(world.moment());
+        back.find_unneeded(&world);
         let durable_at = LogPosition { file: number, offset: back.synced_offset };
         let shared = Arc::new(Shared {
             thread: Mutex::default(),
@@ -297,6 +229,7 @@ impl Log {
             front: Mutex::new(Front {
                 buffer: empty_batch(),
                 regions: HashMap::default(),
+                newest_nonce: None,
                 appended: 0,
                 records: 0,
                 waiters: Vec::new(),
@@ -408,6 +341,9 @@ impl Log {
             record.write(&mut front.buffer);
             front.appended += size as u64;
             front.records += 1;
+            if record.nonce.is_some() {
+                front.newest_nonce = front.newest_nonce.max(Some(record.time));
+            }
             let sequences = Sequences::of(&record);
             match &mut run {
                 Some(run) if run.region == record.region => run.sequences.include(sequences),
@@ -475,7 +411,7 @@ impl Log {
                     back.flushed.insert(region.into(), through);
                 }
             }
-            back.find_unneeded(self.shared.world.moment());
+            back.find_unneeded(&self.shared.world);
         }
         self.shared.remove_unneeded_soon();
     }
@@ -488,7 +424,7 @@ impl Log {
             // If the storage does not answer, nobody knows the owner, and the log continues.
             let _told = self.shared.check_claim();
         }
-        self.shared.back().find_unneeded(self.shared.world.moment());
+        self.shared.back().find_unneeded(&self.shared.world);
         self.shared.remove_unneeded();
     }
 

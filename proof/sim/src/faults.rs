@@ -230,11 +230,11 @@ impl Faults {
         &self.kinds
     }
 
-    /// Whether the kinds of faults of this run neither make the server flush, nor let it forget a nonce that its log
-    /// has.
+    /// Whether no kind of fault of this run lets the server forget a nonce that its log has: the log is not damaged, and
+    /// no clock makes a nonce look old.
     pub fn keep_nonces(&self) -> bool {
-        const HARMLESS: [Kind; 6] =
-            [Kind::Kill, Kind::Power, Kind::Pause, Kind::Slow, Kind::Cut, Kind::SlowDisk];
+        const HARMLESS: [Kind; 7] =
+            [Kind::Kill, Kind::Power, Kind::Stop, Kind::Pause, Kind::Slow, Kind::Cut, Kind::SlowDisk];
         self.kinds.iter().all(|kind| HARMLESS.contains(kind))
     }
 

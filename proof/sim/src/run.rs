@@ -13,6 +13,7 @@ use crate::preset::Preset;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::server::{Server, Settings};
+use crate::target::Target;
 use crate::transcript::Transcript;
 use crate::workload::{self, Complaint, Job, Scene, Workload};
 
@@ -90,6 +91,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let mut settings = Settings::draw(random);
     options.apply(&mut settings, random);
     scheduler.note(|| format!("settings: {settings:?}"));
+    let log_in_store = settings.has(Target::LogInStore);
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
     if options.only {
@@ -105,13 +107,11 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
     let steps_back = faults.kinds().contains(&Kind::ClockBack);
-    let is_unflushed = options.presets.contains(&Preset::NoFlushes);
-    let scene = Scene::new(
-        &server,
-        scheduler.world_of(clients_machine),
-        steps_back,
-        is_unflushed && faults.keep_nonces(),
-    );
+    let may_flush = !options.presets.contains(&Preset::NoFlushes);
+    // A log in a store may have so many parts that its files are not kept for their nonces after flushes.
+    let is_emptied = log_in_store && (may_flush || faults.kinds().contains(&Kind::Stop));
+    let clients = scheduler.world_of(clients_machine);
+    let scene = Scene::new(&server, clients, steps_back, faults.keep_nonces() && !is_emptied, may_flush);
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

@@ -70,6 +70,7 @@ struct Shared {
     place: String,
     clock_steps_back: bool,
     keeps_nonces: bool,
+    may_flush: bool,
     is_over: AtomicBool,
     /// Counts calls and returns, for histories.
     turns: AtomicU64,
@@ -78,7 +79,13 @@ struct Shared {
 
 impl Scene {
     /// Creates what the clients in `world` share: the server that they use, and what they may expect of it.
-    pub fn new(server: &Server, world: World, clock_steps_back: bool, keeps_nonces: bool) -> Scene {
+    pub fn new(
+        server: &Server,
+        world: World,
+        clock_steps_back: bool,
+        keeps_nonces: bool,
+        may_flush: bool,
+    ) -> Scene {
         Scene(Arc::new(Shared {
             servers: server.machines(),
             world,
@@ -88,6 +95,7 @@ impl Scene {
             place: server.storage_place(),
             clock_steps_back,
             keeps_nonces,
+            may_flush,
             is_over: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -118,7 +126,7 @@ impl Scene {
     }
 
     /// Returns the number of the server's process. A server knows a nonce only while it runs, or while its log has the
-    /// record. So each attempt of a call that outlasts a process may have been applied.
+    /// record, unless it [keeps nonces](Scene::keeps_nonces). So each attempt of a call that outlasts a process may have been applied.
     pub fn life(&self) -> u64 {
         self.0.lives.load(Ordering::Acquire)
     }
@@ -130,8 +138,7 @@ impl Scene {
         self.0.clock_steps_back
     }
 
-    /// Whether the server knows the nonce of each write until the end of the run. Then no write may be applied twice. Its
-    /// log must have all writes, so no workload may flush.
+    /// Whether the server knows the nonce of each write until the end of the run. Then no write may be applied twice.
     pub fn keeps_nonces(&self) -> bool {
         self.0.keeps_nonces
     }
@@ -296,14 +303,13 @@ pub(crate) async fn enable(scene: &Scene, admin: &client::Admin, table: &proto::
 }
 
 /// Flushes and compacts a table, and changes its store file tracker, at random times until the scene ends. Does nothing
-/// if the server keeps all nonces.
+/// in a run [without flushes](crate::Preset::NoFlushes).
 pub(crate) fn stir(scene: &Scene, table: Table) -> Job<()> {
     let scene = scene.clone();
     let admin = scene.client(Duration::ZERO).admin();
     Box::pin(async move {
         let mut random = scene.random();
-        // If the server must keep all nonces in the log, no workload may flush.
-        while !scene.is_over() && !scene.keeps_nonces() {
+        while !scene.is_over() && scene.0.may_flush {
             scene.pause(&mut random, 5_000).await;
             if random.one_in(6) {
                 let tracker = random.choose(&["DEFAULT", "FILE"]);

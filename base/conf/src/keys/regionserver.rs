@@ -32,8 +32,8 @@ keys! {
     ROWS_WARNING_THRESHOLD: Count = "hbase.rpc.rows.warning.threshold", "5000";
     /// Whether a batch with more rows than `hbase.rpc.rows.warning.threshold` is refused.
     ROWS_THRESHOLD_REJECT: Flag = "hbase.rpc.rows.size.threshold.reject", "false";
-    /// How long the nonce of an increment or append is remembered, so that a repeated call is applied once. An orderly
-    /// stop loses all nonces.
+    /// How long the nonce of an increment or append is remembered, so that a repeated call is applied once. After a
+    /// restart the nonces of at least the last five minutes are known, with limits that docs/compat/requests.md states.
     NONCE_GRACE_PERIOD: Millis = "hbase.server.hashNonce.gracePeriod", "1800000";
     /// Whether increments and appends are recognized by their nonces when a client repeats them.
     NONCES_ENABLED: Flag = "hbase.regionserver.nonces.enabled", "true";

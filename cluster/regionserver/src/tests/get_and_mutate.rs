@@ -1,5 +1,7 @@
 //! Tests of Get and Mutate.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pb::mutation_proto::MutationType;
 use prost::Message;
@@ -179,6 +181,28 @@ fn a_repetition_after_a_crash_is_recognised_from_the_log() {
     bench.mutate(append).expect("an append");
     assert_eq!(bench.row("r"), ["f:a=x".to_owned(), number(10)[0].clone()]);
     assert_eq!(add(&bench, 12), number(15), "a new one is new");
+}
+
+#[test]
+fn a_repetition_after_a_flush_and_an_orderly_stop_is_recognised_from_the_log() {
+    let mut bench = Bench::new();
+    let number = |number: i64| [format!("f:n={}", number.to_be_bytes().escape_ascii())];
+    let add = |bench: &Bench, nonce| {
+        let add = pb::MutationProto { nonce: Some(nonce), ..increment("r", "f:n", 5) };
+        shown(bench.mutate_if(add, None).expect("an increment").1)
+    };
+    assert_eq!(add(&bench, 9), number(5));
+    for life in 1..=3 {
+        let log = Arc::clone(&bench.server.foundation().log);
+        // The file with the nonce has ended, and no region needs it any more.
+        log.roll().expect("a new file");
+        bench.server.regions().all().remove(0).flush(region::FlushReason::Requested).expect("flushes");
+        log.tidy();
+        log.close().expect("sound");
+        bench = bench.kill();
+        assert_eq!(add(&bench, 9), number(5), "life {life}");
+    }
+    assert_eq!(add(&bench, 10), number(10), "a new one is new");
 }
 
 #[test]

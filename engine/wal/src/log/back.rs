@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cell::SequenceId;
-use env::{HashMap, Moment};
+use env::{HashMap, Moment, WallTime, World};
 use storage::{FileName, FileWriter, Files};
 
 use crate::format::{
@@ -12,6 +12,7 @@ use crate::format::{
 };
 use crate::holder::HeldFrom;
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences, index_record};
+use crate::options::NonceKeeping;
 
 /// The bytes of one write to a file.
 pub(super) struct Batch {
@@ -19,6 +20,8 @@ pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     /// The sequence ids of each region in the batch.
     pub(super) regions: HashMap<Box<[u8]>, Sequences>,
+    /// When the newest record with a nonce was made; `None` if there is none.
+    pub(super) newest_nonce: Option<WallTime>,
     /// The position in the stream of records that the log has reached when the batch is written.
     pub(super) upto: u64,
     /// Number of records in the batch.
@@ -56,6 +59,8 @@ pub(crate) struct Back {
     pub(crate) held_from: HeldFrom,
     /// How long a file is kept after it became unneeded.
     pub(super) keep_unneeded: Duration,
+    /// The files that are kept for the nonces in them.
+    pub(super) nonce_keeping: NonceKeeping,
 }
 
 /// A size in bytes that no file reaches.
@@ -85,6 +90,8 @@ pub(crate) struct LogFile {
     /// Whether a reader may have the file open for replay. If so, the file may be removed, but its space must not be
     /// reused.
     pub(crate) is_read: bool,
+    /// When the newest record with a nonce was made; `None` if there is none.
+    pub(crate) newest_nonce: Option<WallTime>,
     /// When the file became unneeded; `None` while it is needed.
     unneeded_since: Option<Moment>,
 }
@@ -106,7 +113,15 @@ impl LogFile {
 
     /// Creates the entry of a file that an earlier owner left.
     pub(crate) fn found(name: FileName, bytes: u64, is_read: bool) -> LogFile {
-        LogFile { name, bytes, parts: 0, regions: HashMap::default(), is_read, unneeded_since: None }
+        LogFile {
+            name,
+            bytes,
+            parts: 0,
+            regions: HashMap::default(),
+            is_read,
+            newest_nonce: None,
+            unneeded_since: None,
+        }
     }
 
     /// Records that this file, which an earlier owner wrote, has edits of a region.
@@ -141,7 +156,7 @@ impl LogFile {
     /// Returns the cells of the index record for the section that begins at `from`.
     pub(super) fn section_index(&self, whole_to: Option<u64>, from: u64) -> Vec<u8> {
         let regions = self.regions.iter().map(|(region, in_file)| (&**region, &in_file.section));
-        SectionIndex::encode(whole_to, from, regions)
+        SectionIndex::encode(whole_to, from, regions, self.newest_nonce)
     }
 
     /// Begins a new section: an index record covers the old one.
@@ -197,9 +212,29 @@ impl Back {
         }
     }
 
-    /// Moves files to `unneeded` that neither a region nor a named holder needs, and that were kept for the grace
-    /// period.
-    pub(super) fn find_unneeded(&mut self, now: Moment) {
+    /// Returns the numbers of the ended files that are kept for the nonces in them, from the newest one on, as many as the
+    /// limits allow.
+    fn kept_for_nonces(&self, now: WallTime) -> Vec<u64> {
+        let NonceKeeping { age, bytes_max, parts_max } = self.nonce_keeping;
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let is_young = |time: WallTime| now.0.saturating_sub(time.0) < age;
+        let (mut bytes, mut parts) = (0, 0);
+        let with_nonces = self.live.iter().rev().filter(|(_, file)| file.newest_nonce.is_some_and(is_young));
+        with_nonces
+            .take_while(|(_, file)| {
+                bytes += file.bytes;
+                parts += file.parts;
+                bytes <= bytes_max && parts <= parts_max
+            })
+            .map(|(number, _)| *number)
+            .collect()
+    }
+
+    /// Moves files to `unneeded` that neither a region nor a named holder needs, that were kept for the grace period, and
+    /// whose nonces are [not kept](NonceKeeping).
+    pub(super) fn find_unneeded(&mut self, world: &World) {
+        let now = world.moment();
+        let kept_for_nonces = self.kept_for_nonces(world.now());
         let Back { live, unneeded, flushed, number, writer, retiring, reuse_min, .. } = self;
         let current = writer.is_some().then_some(*number);
         let held_from = self.held_from.values().min().copied().unwrap_or(u64::MAX);
@@ -208,6 +243,9 @@ impl Back {
             let is_written = Some(*number) == current || Some(*number) == *retiring;
             if is_written || *number >= held_from || file.unflushed(flushed).next().is_some() {
                 file.unneeded_since = None;
+                return true;
+            }
+            if kept_for_nonces.contains(number) {
                 return true;
             }
             if now.since(*file.unneeded_since.get_or_insert(now)) < keep_unneeded {

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::Context;
+use std::time::Duration;
 
 use storage::{Capabilities, Memory, Overlay, Segmented};
 

@@ -1,5 +1,7 @@
 //! Tests which files are kept: for regions, for named holders, and for a time.
 
+use std::time::Duration;
+
 use env::WallTime;
 use storage::Memory;
 
@@ -128,6 +130,79 @@ fn a_file_is_kept_for_as_long_as_the_cleaner_waits() {
     log.tidy();
     assert_eq!(numbers(&place), [now]);
     write_and_flush(&log, last, 1);
+}
+
+#[test]
+fn a_file_is_kept_while_a_client_may_repeat_a_call_whose_nonce_is_in_it() {
+    let place = Memory::new();
+    let world = World::simulated(1, WallTime(1_000_000));
+    let options = Options { keep_nonces: Duration::from_secs(300), ..options() };
+    let open =
+        || Log::open(world.clone(), Arc::new(place.clone()), folder(), options.clone()).expect("sound");
+    let nonces = |reader: &LogReader| {
+        let mut found = Vec::new();
+        let note = |record: &Record<'_>| {
+            found.extend(record.nonce);
+            Ok::<_, Error>(())
+        };
+        reader.replay(b"a", note).expect("sound");
+        found
+    };
+    let (log, _) = open();
+    let last = write_and_flush(&log, 0, 20);
+    assert_eq!(numbers(&place).len(), 1, "no file is kept without a nonce");
+    let with_nonce = log.file_number();
+    log.append(&Record { nonce: Some((7, 8)), time: world.now(), ..edit("a", last + 1, b"sum") })
+        .expect("alive");
+    let last = write_and_flush(&log, last + 1, 20);
+    assert_eq!(
+        numbers(&place),
+        [with_nonce, log.file_number()],
+        "only the files with a young nonce are kept"
+    );
+    log.close().expect("sound");
+    drop(log);
+    // The file has its end and its index. A process that starts finds the nonce, and keeps the file, too.
+    world.advance(Duration::from_secs(200));
+    let (log, reader) = open();
+    assert_eq!(nonces(&reader), [(7, 8)]);
+    drop(reader);
+    let last = write_and_flush(&log, last, 20);
+    assert_eq!(numbers(&place), [with_nonce, log.file_number()]);
+    // A process that was killed leaves a file without an index.
+    log.append(&Record { nonce: Some((7, 9)), time: world.now(), ..edit("a", last + 1, b"sum") })
+        .and_then(|ticket| log.sync_blocking(ticket, Level::Os))
+        .expect("alive");
+    log.flushed(b"a", SequenceId(last + 1));
+    drop(log);
+    let (log, reader) = open();
+    let last = write_and_flush(&log, last + 1, 20);
+    assert_eq!(nonces(&reader), [(7, 8), (7, 9)]);
+    world.advance(Duration::from_secs(100));
+    log.tidy();
+    assert_eq!(numbers(&place).len(), 2, "the second nonce is young");
+    world.advance(Duration::from_secs(200));
+    log.tidy();
+    assert_eq!(numbers(&place), [log.file_number()]);
+    write_and_flush(&log, last, 1);
+}
+
+#[test]
+fn files_that_are_kept_for_nonces_have_a_limited_size() {
+    let place = Memory::new();
+    let world = World::simulated(1, WallTime(1_000_000));
+    let options = Options { keep_nonces: Duration::from_secs(300), ..options() };
+    let (log, _) = Log::open(world.clone(), Arc::new(place.clone()), folder(), options).expect("new");
+    log.shared.back().nonce_keeping.bytes_max = 7_000;
+    for sequence in 1..=60 {
+        let cells = [sequence as u8; 400];
+        log.append(&Record { nonce: Some((1, sequence)), time: world.now(), ..edit("a", sequence, &cells) })
+            .and_then(|ticket| log.sync_blocking(ticket, Level::Os))
+            .expect("alive");
+    }
+    log.flushed(b"a", SequenceId(60));
+    let now = log.file_number();
+    assert_eq!(numbers(&place), [now - 2, now - 1, now], "the newest ones");
 }
 
 #[test]

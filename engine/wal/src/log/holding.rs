@@ -42,7 +42,7 @@ impl Shared {
             objects.put(&self.files, &self.folder, name, lowest)?;
             let mut back = self.back();
             back.held_from.insert(name.into(), lowest);
-            back.find_unneeded(self.world.moment());
+            back.find_unneeded(&self.world);
         }
         self.remove_unneeded();
         Ok(())
@@ -58,7 +58,7 @@ impl Shared {
             objects.remove(&self.files, &self.folder, name)?;
             let mut back = self.back();
             back.held_from.remove(name);
-            back.find_unneeded(self.world.moment());
+            back.find_unneeded(&self.world);
         }
         self.remove_unneeded();
         Ok(())

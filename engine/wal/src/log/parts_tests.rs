@@ -1,5 +1,7 @@
 //! Tests of a log whose files grow part by part: how many parts there are, and how often a start reads each.
 
+use std::time::Duration;
+
 use env::HashMap;
 use storage::{Capabilities, Entry, Memory, Object, Overlay, Segmented};
 

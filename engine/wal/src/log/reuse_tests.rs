@@ -2,6 +2,8 @@
 //!
 //! Records of the new file are found, records of the old one never are, and the space is freed in the end.
 
+use std::time::Duration;
+
 use env::World;
 use storage::Memory;
 

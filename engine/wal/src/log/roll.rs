@@ -144,7 +144,7 @@ impl Shared {
             let ended = back.live.get_mut(&old).expect("it is kept while it retires");
             (ended.bytes, ended.parts) = (bytes, parts);
             back.retiring = None;
-            back.find_unneeded(self.world.moment());
+            back.find_unneeded(&self.world);
         }
         self.remove_unneeded_soon();
         tracing::info!(target: "wal", file = %file_name(&self.folder, old), bytes, next = number, "rolled the log");

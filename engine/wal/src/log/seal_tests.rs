@@ -2,6 +2,7 @@
 //! does not find.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use storage::{Capabilities, Local, Memory};
 

@@ -1,5 +1,7 @@
 //! Tests that follow a log while it is written.
 
+use std::time::Duration;
+
 use storage::Memory;
 
 use super::tests::{edit, in_memory};

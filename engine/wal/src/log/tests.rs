@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "damage is done to real files behind the log's back")]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use env::{WallTime, World};
 use storage::memory::Fault;

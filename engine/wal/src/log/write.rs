@@ -40,6 +40,7 @@ impl Shared {
             Batch {
                 bytes: std::mem::replace(&mut front.buffer, spare),
                 regions: std::mem::take(&mut front.regions),
+                newest_nonce: front.newest_nonce.take(),
                 upto: front.appended,
                 records: std::mem::take(&mut front.records),
             }
@@ -71,7 +72,7 @@ impl Shared {
             back.spare = empty_batch();
             return Err(self.is_full_now(&error));
         }
-        let Batch { mut bytes, regions, upto, records } = batch;
+        let Batch { mut bytes, regions, newest_nonce, upto, records } = batch;
         self.counts.appends.add(records);
         self.counts.writes.count();
         self.counts.bytes.add(bytes.len() as u64);
@@ -80,6 +81,7 @@ impl Shared {
         for (region, sequences) in regions {
             file.note_written(region, sequences, span);
         }
+        file.newest_nonce = file.newest_nonce.max(newest_nonce);
         self.written.store(upto, Ordering::Release);
         // A very large write has made this buffer grow. It is freed, so that the memory is not kept.
         if bytes.capacity() > 2 * self.options.buffer_bytes_max {

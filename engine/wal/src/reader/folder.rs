@@ -234,6 +234,7 @@ impl Assembly {
             live.note_found(region, extent.sequences);
             self.regions.entry(region.clone()).or_default().add(index, extent);
         }
+        live.newest_nonce = begun.contents.newest_nonce;
         self.old_files.push(begun.file.clone());
         self.live.insert(number, live);
         self.before = Some(begun);

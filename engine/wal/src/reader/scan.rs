@@ -1,6 +1,6 @@
 //! Reads one file of a log, with its batches and its index, and decides what a bad batch means.
 
-use env::HashMap;
+use env::{HashMap, WallTime};
 use storage::{FileName, FileReader};
 
 use super::TornTail;
@@ -29,6 +29,8 @@ pub(super) struct FileContents {
     pub(super) ended: bool,
     /// The newest file that is durable to its end, according to this file.
     pub(super) whole_to: Option<u64>,
+    /// When the newest record with a nonce was made; `None` if there is none.
+    pub(super) newest_nonce: Option<WallTime>,
     pub(super) cut: Option<TornTail>,
 }
 
@@ -94,6 +96,7 @@ impl OpenFile<'_> {
             whole: self.size,
             ended: true,
             whole_to: index.whole_to,
+            newest_nonce: index.newest_nonce,
             cut: None,
         }))
     }
@@ -103,7 +106,7 @@ impl OpenFile<'_> {
         let (size, is_over) = (self.size, self.header.is_over());
         let mut offset = HEADER_LENGTH as u64;
         let mut payload = Vec::new();
-        let (mut ended, mut whole_to, mut cut) = (false, None, None);
+        let (mut ended, mut whole_to, mut newest_nonce, mut cut) = (false, None, None, None);
         let mut regions = HashMap::default();
         while offset < size && !ended {
             // The batch is read twice if it seems bad: a single misread must not turn the last batch into a torn tail.
@@ -128,6 +131,7 @@ impl OpenFile<'_> {
             let span = FileSpan { offset, length: (BATCH_HEADER_LENGTH + payload.len()) as u64 };
             for record in self.records(offset, &payload) {
                 let record = record?;
+                newest_nonce = newest_nonce.max(record.nonce.map(|_| record.time));
                 match record.kind {
                     Kind::End => ended = true,
                     Kind::Whole => whole_to = whole_to.max(Some(record.sequence.0)),
@@ -147,7 +151,7 @@ impl OpenFile<'_> {
             true => offset <= HEADER_LENGTH as u64 && self.later_batch(offset, offset)?.is_none(),
             false => size <= HEADER_LENGTH as u64,
         };
-        Ok(FileContents { regions, is_empty, whole: offset, ended, whole_to, cut })
+        Ok(FileContents { regions, is_empty, whole: offset, ended, whole_to, newest_nonce, cut })
     }
 
     /// Returns the records of the batch at `offset`, whose checksum was verified.

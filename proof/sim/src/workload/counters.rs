@@ -1,6 +1,6 @@
 //! Clients increment counters and retry with the same nonce: each increment counts once, even if its answers are lost.
 //! In the end a counter is at least the acknowledged sum, and at most the sum of all increments that may have happened.
-//! An increment may count once for each process of the server during its call, unless the server keeps all nonces.
+//! In a run whose faults let the server forget nonces, an increment may count once for each process during its call.
 //!
 //! Some runs take *turns*: for a while the counters are incremented, and in-memory compaction keeps them small. Then the
 //! counters rest, and other rows fill the memstore, so the region is flushed by size and may retain the counters in
