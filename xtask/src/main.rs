@@ -34,6 +34,7 @@ mod docs;
 mod door;
 mod fire;
 mod flame;
+mod generator;
 mod glossary;
 mod gohbase;
 mod hbase;
@@ -57,6 +58,7 @@ mod release;
 mod replica;
 mod s3;
 mod s3faults;
+mod s3latency;
 mod s3requests;
 mod seeded;
 mod server;
@@ -250,6 +252,7 @@ fn main() -> ExitCode {
         // `cargo xtask fire` starts this command itself, in namespaces of its own.
         ["fire-inside", ref options @ ..] => report("fire-inside", &fire::run_inside(options)),
         ["readpath", ref options @ ..] => report("readpath", &readpath::run(options)),
+        ["s3latency", ref options @ ..] => report("s3latency", &s3latency::run(options)),
         ["s3faults", ref options @ ..] => report("s3faults", &s3faults::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["janusgraph", ref words @ ..] => report("janusgraph", &janusgraph::suite(words)),
@@ -307,6 +310,7 @@ fn usage() -> ExitCode {
         door::USAGE,
         fire::USAGE,
         s3faults::USAGE,
+        s3latency::USAGE,
         flame::USAGE,
     ];
     eprintln!("{USAGE}\n{}", others.join("\n"));

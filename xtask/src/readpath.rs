@@ -24,11 +24,11 @@ mod tail;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::apart::Apart;
 use crate::backed::Backed;
 use crate::compare::{Running, Sizes, WARM as WARM_JAVA, figure_of, memory_mib};
+use crate::generator::{generator, median, said};
 use crate::server::{Server, fresh_folder, release};
 use crate::startup::figure;
 use crate::{Outcome, java};
@@ -201,23 +201,6 @@ fn drive_at(bellows: &Path, address: &str, id: u32, words: &[&str]) -> Result<St
     said(generator.args(["--json", "--pid", &id.to_string()]))
 }
 
-/// Returns the generator's output, if it reports no error.
-fn said(generator: &mut Command) -> Result<String, String> {
-    let output = generator.output().map_err(|error| format!("the generator cannot be started: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() || !said.contains("\"wrong\":0") || !said.contains("\"failures\":{}") {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{generator:?}: {} {said}", errors.lines().last().unwrap_or_default()));
-    }
-    Ok(said)
-}
-
-fn generator(bellows: &Path, address: &str, table: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(bellows);
-    command.args(["bench", "--at", address, "--table", table]).args(words);
-    command
-}
-
 /// The measurements of one workload on one engine, by round.
 #[derive(Default)]
 struct Figures {
@@ -225,17 +208,6 @@ struct Figures {
     rows_per_second: Vec<f64>,
     p50_us: Vec<f64>,
     p99_us: Vec<f64>,
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let upper = values.len() / 2;
-    match values.get(upper) {
-        Some(middle) if values.len().is_multiple_of(2) => f64::midpoint(values[upper - 1], *middle),
-        Some(middle) => *middle,
-        None => f64::NAN,
-    }
 }
 
 /// Returns the median, minimum and maximum, as text.

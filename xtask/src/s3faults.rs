@@ -193,7 +193,7 @@ impl Run {
     ) -> Result<Run, String> {
         let seed = options.seed ^ kind as u64;
         let store = Store::start_in(&folder.join("store"))?;
-        let delays = Delays { again: options.delay, late: LATE };
+        let delays = Delays { again: options.delay, late: LATE, ..Delays::default() };
         let proxy = Proxy::start(&store.endpoint, kind, seed, delays)
             .map_err(|error| format!("the proxy does not start: {error}"))?;
         let ports = free_ports(seed)?;

@@ -142,7 +142,7 @@ fn add(total: &mut Counts, requests: &[Recorded]) {
 /// a table shows.
 fn by_object(requests: &[Recorded]) -> Counts {
     let mut counts = Counts::new();
-    for Recorded { kind, key } in requests {
+    for Recorded { kind, key, .. } in requests {
         let object = match key.as_str() {
             key if key.contains("/.hbase-snapshot") => continue,
             key if key.contains("/.filelist") => "list",

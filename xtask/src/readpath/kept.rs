@@ -8,7 +8,8 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use super::{Plan, TABLE, drive, generator, is_within, settings, start};
+use super::{Plan, TABLE, drive, is_within, settings, start};
+use crate::generator::generator;
 use crate::server::Server;
 use crate::startup::ask;
 

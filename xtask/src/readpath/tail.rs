@@ -8,8 +8,9 @@
 //! worked off are left out of the judged percentile; the percentile of all gets is printed beside it. A try in which
 //! some gets never began counts as the worst.
 
-use super::{is_within, median};
+use super::is_within;
 use crate::compare::figure_of;
+use crate::generator::median;
 
 /// The fraction of the greatest rate at which the tail is measured.
 const RATE: f64 = 0.7;

@@ -23,16 +23,22 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Least and greatest time of a storm, and of the calm before it, in ms.
 const STORM_MS: [u64; 2] = [1_000, 5_000];
 const CALM_MS: [u64; 2] = [3_000, 9_000];
+/// How many GET requests there are for each [slow](Delays::slow) one.
+const SLOW_EVERY: u64 = 100;
 /// How often the thread that sends late requests looks for one that is due.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The delays of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delays {
     /// Until the store gets a request again.
     pub(crate) again: Duration,
     /// Until the store gets a request whose client has given up.
     pub(crate) late: Duration,
+    /// Until the store gets any request.
+    pub(crate) each: Duration,
+    /// Until the store gets one of [`SLOW_EVERY`] GET requests, chosen by the seed.
+    pub(crate) slow: Duration,
 }
 
 /// A running proxy, which ends when the value is dropped.
@@ -54,6 +60,8 @@ pub(crate) struct Recorded {
     pub(crate) kind: RequestKind,
     /// The key of the object; for a listing, its prefix.
     pub(crate) key: String,
+    /// Time from the end of the request to the reply.
+    pub(crate) took: Duration,
 }
 
 struct State {
@@ -127,7 +135,11 @@ impl Proxy {
 
     /// Starts a proxy that records requests and injects no faults.
     pub(crate) fn recording(store: &str) -> Result<Proxy> {
-        let delays = Delays { again: Duration::ZERO, late: Duration::ZERO };
+        Proxy::delaying(store, Delays::default())
+    }
+
+    /// Starts a proxy that records requests, and delays them as an object store far away would.
+    pub(crate) fn delaying(store: &str, delays: Delays) -> Result<Proxy> {
         let proxy = Proxy::start(store, Kind::Mixed, 0, delays)?;
         proxy.settle();
         proxy.shared.state().recorded = Some(Vec::new());
@@ -198,7 +210,10 @@ impl Shared {
         let mut upstream = None;
         while let Some(request) = Message::request(&mut from)? {
             let Some(act) = self.fate_of(&request) else {
+                let began = Instant::now();
+                std::thread::sleep(self.delay_of(&request));
                 let reply = self.forward(&mut upstream, &request)?;
+                self.record(&request, began.elapsed());
                 to.write_all(&reply.bytes())?;
                 continue;
             };
@@ -263,12 +278,6 @@ impl Shared {
     fn fate_of(&self, request: &Message) -> Option<Act> {
         let mut state = self.state();
         state.requests += 1;
-        if let Some(recorded) = &mut state.recorded {
-            let (path, query) = request.target();
-            let prefix = parameter(query, "prefix").unwrap_or_default();
-            let key = Some(key(path)).filter(|key| !key.is_empty()).unwrap_or(prefix);
-            recorded.push(Recorded { kind: RequestKind::of(request), key });
-        }
         if !self.injects.load(Ordering::Acquire) {
             return None;
         }
@@ -294,6 +303,25 @@ impl Shared {
         };
         *state.injected.entry((what, RequestKind::of(request))).or_default() += 1;
         Some(act)
+    }
+
+    /// Returns how long a request waits before the store gets it.
+    fn delay_of(&self, request: &Message) -> Duration {
+        let Delays { each, slow, .. } = self.delays;
+        let is_slow = !slow.is_zero()
+            && RequestKind::of(request) == RequestKind::Get
+            && self.state().random.below(SLOW_EVERY) == 0;
+        if is_slow { each + slow } else { each }
+    }
+
+    /// Records a request that was answered after `took`, if requests are recorded.
+    fn record(&self, request: &Message, took: Duration) {
+        if let Some(recorded) = &mut self.state().recorded {
+            let (path, query) = request.target();
+            let prefix = parameter(query, "prefix").unwrap_or_default();
+            let key = Some(key(path)).filter(|key| !key.is_empty()).unwrap_or(prefix);
+            recorded.push(Recorded { kind: RequestKind::of(request), key, took });
+        }
     }
 
     /// Sends a request to the store and returns its reply. Connects first if there is no connection.
