@@ -204,6 +204,11 @@ fn advice_of(exception: &Exception) -> Advice {
         class::RPC_THROTTLING => {
             Advice::Wait(throttled(&exception.message).map_or(Pause::Backoff, Pause::Exactly))
         }
+        // The server has lost a scanner. The scans of callers open another one; here it is that of a lookup, which is
+        // repeated as a whole.
+        class::UNKNOWN_SCANNER | class::SCANNER_RESET | class::OUT_OF_ORDER_SCANNER_NEXT | class::LEASE => {
+            Advice::Relocate(Pause::Backoff)
+        }
         // The server is no longer the active master, or has not become it yet.
         class::MASTER_STOPPED
         | class::MASTER_NOT_RUNNING

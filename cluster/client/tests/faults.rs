@@ -23,6 +23,8 @@ struct Scene {
     home: usize,
     /// The exceptions with which the next calls on the region fail.
     faults: VecDeque<Exception>,
+    /// The exceptions with which the next lookups in hbase:meta fail.
+    faults_of_lookups: VecDeque<Exception>,
     /// The exceptions with which the next actions of a batch fail, by row.
     faults_of_rows: Vec<(Vec<u8>, Exception)>,
     /// All calls: server, method, and the nonce of a mutation.
@@ -74,6 +76,9 @@ impl Member {
                 let request: pb::ScanRequest = call.decode()?;
                 if request.region.as_ref().is_some_and(|region| region.value == "hbase:meta,,1") {
                     state.calls.push((self.index, "meta".to_owned(), None));
+                    if let Some(fault) = state.faults_of_lookups.pop_front() {
+                        return Err(fault);
+                    }
                     return Ok(Reply::of(&meta_row(&state)));
                 }
                 self.enter(&mut state, call, None)?;
@@ -256,6 +261,17 @@ fn a_location_is_learned_once_and_again_when_it_was_wrong() {
         fixture.state.lock().home = 1;
         assert_eq!(fixture.get().await.expect("answered"), "from 1");
         assert_eq!(fixture.calls(), ["0 Get", "0 meta", "1 Get"]);
+    });
+}
+
+#[test]
+fn a_lookup_is_repeated_when_the_server_has_lost_its_scanner() {
+    let fixture = Fixture::new();
+    let lost = [class::SCANNER_RESET, class::UNKNOWN_SCANNER].map(|class| Exception::new(class, "closed"));
+    fixture.state.lock().faults_of_lookups = lost.into();
+    fixture.run(async {
+        fixture.table.put(Put::row("r").set("f", "q", "v")).await.expect("written");
+        assert_eq!(fixture.calls(), ["0 meta", "0 meta", "0 meta", "0 Mutate"]);
     });
 }
 

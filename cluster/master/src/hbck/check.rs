@@ -137,8 +137,8 @@ pub enum Inconsistency {
 impl Master {
     /// Checks the catalog, logs the inconsistencies, and keeps the report for [`hbck_report`](Master::hbck_report).
     ///
-    /// Reads hbase:meta once and lists the folder of all tables once. Tables that a procedure is changing are left out,
-    /// because they may be in any state between the steps of the change; only regions whose opening failed are reported
+    /// Reads hbase:meta once and lists the folder of all tables once. Tables that a procedure is changing or settling
+    /// are left out, because they may be in any state between the steps of the change; only regions whose opening failed are reported
     /// then, too.
     pub(crate) fn run_hbck(&self) -> Result<HbckReport, Exception> {
         let began = self.world.now();
@@ -190,8 +190,10 @@ impl Master {
         self.hbck_report.lock().clone()
     }
 
+    /// Whether a procedure is changing a table, or is about to: a table that is [in doubt](Master::note_doubt) is settled
+    /// within ten seconds.
     fn is_busy(&self, table: &TableName) -> bool {
-        self.procedures.is_busy(table) || !self.intents.of(table).is_empty()
+        self.procedures.is_busy(table) || !self.intents.of(table).is_empty() || self.is_in_doubt(table)
     }
 
     fn busy_tables(&self) -> BTreeSet<TableName> {

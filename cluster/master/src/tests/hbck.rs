@@ -231,6 +231,21 @@ fn what_one_server_cannot_do_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_table_whose_row_may_have_been_written_is_left_out_until_it_is_settled() {
+    let bench = Bench::new();
+    let master = &bench.life.master;
+    // The row is written although the write was reported to have failed.
+    let row = RegionRow { state: RegionState::Closed, ..bench.rows().remove(1) };
+    master.catalog.put_regions([&row]).expect("written");
+    let _cause = master.note_doubt(&name("t"), Exception::io("no space is left"));
+    assert_eq!(bench.check(), []);
+    master.carry_on_what_waits();
+    master.procedures.wait_idle();
+    assert!(!master.is_in_doubt(&name("t")) && bench.rows()[1].state == RegionState::Open);
+    assert_eq!(bench.check(), []);
+}
+
+#[test]
 fn a_row_that_was_changed_by_hand_is_found_and_written_again() {
     let bench = Bench::new();
     let row = bench.rows().remove(1);
