@@ -56,6 +56,9 @@ impl HbckService {
 
 impl Service for HbckService {
     fn call(&self, call: Call) -> Answer {
+        if let Err(wait) = self.master.check_started() {
+            return wait.into();
+        }
         if self.master.is_mirror.load(Ordering::Acquire) {
             return Exception::do_not_retry(crate::service::READ_ONLY).into();
         }

@@ -79,6 +79,7 @@ pub use normalizer::plans::NormalizerSettings;
 pub use options::Options;
 pub use selection::Selection;
 pub use service::MasterService;
+pub use startup::UnopenedTables;
 
 use assignments::{Assignments, StampClock};
 use catalog::Catalog;
@@ -134,6 +135,8 @@ pub struct Master {
     stopping: Mutex<bool>,
     /// Wakes the chores' thread when the process ends or the normalizer's queue gets tables. Used with `stopping`.
     stopped: Condvar,
+    /// Whether the start has opened the regions of all tables.
+    are_tables_open: AtomicBool,
     /// Whether this is the master of a read replica, which refuses every change.
     is_mirror: AtomicBool,
     /// The part of a read replica that follows the primary. The master asks it to catch up with the primary.

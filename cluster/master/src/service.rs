@@ -56,6 +56,11 @@ impl MasterService {
 
 impl Service for MasterService {
     fn call(&self, call: Call) -> Answer {
+        if !WHILE_STARTING.contains(&call.method.as_str())
+            && let Err(wait) = self.master.check_started()
+        {
+            return wait.into();
+        }
         if self.master.is_mirror.load(Ordering::Acquire) && !reads(&call.method) {
             return Exception::do_not_retry(READ_ONLY).into();
         }
@@ -68,6 +73,9 @@ impl Service for MasterService {
         }
     }
 }
+
+/// The methods that the master answers while it opens the tables. They need no table.
+const WHILE_STARTING: [&str; 3] = ["IsMasterRunning", "Shutdown", "StopMaster"];
 
 /// The message of a refused change on a read replica. HBase 3 has an exception class for this refusal, but clients of
 /// HBase 2 do not know it. They do not retry the class that is sent instead, either.

@@ -6,8 +6,9 @@
 //!    replays its log.
 //! 3. Unfinished changes are finished ([`crate::intents`]).
 //! 4. hbase:meta is read.
-//! 5. hbase:namespace is opened or created. Then the regions of all tables that are not disabled are opened, several at
-//!    a time.
+//! 5. hbase:namespace is opened or created. From now on clients may be served: a region that is not open yet is refused
+//!    with an exception after which they ask again, and so is each call to the master. The regions of all tables that
+//!    are not disabled are opened, several at a time.
 //! 6. A table that was being enabled becomes enabled. A table that was being disabled is flushed, closed again, and
 //!    disabled.
 //! 7. The outcomes of interrupted procedures are decided ([`crate::interrupted`]).
@@ -18,7 +19,7 @@
 //! are kept even if their region is unknown. Without hbase:meta or hbase:namespace the start fails.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use contract::RegionServers;
@@ -27,7 +28,7 @@ use env::{FirstFailure, World};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
-use rpc::Exception;
+use rpc::{Exception, class};
 use storage::Files;
 
 use crate::assignments::{Assignments, StampClock};
@@ -38,9 +39,20 @@ use crate::switches::Switches;
 use crate::view::{CatalogView, TableEntry};
 use crate::{Error, Master, Options, TableStateMirror, descriptors, root};
 
+/// What [`Master::start`] leaves to [`Master::open_tables`].
+#[must_use = "the tables are not open yet"]
+#[derive(Debug)]
+pub struct UnopenedTables {
+    /// Whether all of hbase:meta and every descriptor was read.
+    all_read: bool,
+    /// The regions whose truncation the start has finished.
+    truncated: BTreeSet<EncodedName>,
+}
+
 impl Master {
-    /// Creates or opens the cluster in `files`. When this succeeds, all regions serve that should be open and can be
-    /// opened, and `mirror` has the state of each table that could be read.
+    /// Creates or opens the cluster in `files`. When this succeeds, the regions of hbase:meta and hbase:namespace serve, and
+    /// `mirror` has the state of each table that could be read. The caller may serve clients now, and then opens the other
+    /// tables with [`Master::open_tables`].
     pub fn start(
         world: World,
         options: Options,
@@ -48,7 +60,7 @@ impl Master {
         servers: Arc<dyn RegionServers>,
         mirror: Arc<dyn TableStateMirror>,
         name: ServerName,
-    ) -> Result<Arc<Master>, Error> {
+    ) -> Result<(Arc<Master>, UnopenedTables), Error> {
         options.check()?;
         let clock = Arc::new(StampClock::new(world.clone()));
         let replaced = Arc::<FirstFailure>::default();
@@ -79,6 +91,7 @@ impl Master {
             normalizer: Mutex::default(),
             stopping: Mutex::default(),
             stopped: Condvar::new(),
+            are_tables_open: AtomicBool::new(false),
             is_mirror: AtomicBool::new(false),
             followed_primary: OnceLock::new(),
             primary_files: OnceLock::new(),
@@ -109,9 +122,27 @@ impl Master {
         let all_read = master.read_tables(&unfinished)? && unfinished.is_empty();
         *master.left_out.lock() = unfinished;
         master.open_namespaces()?;
-        master.open_tables(all_read)?;
-        master.decide_interrupted(&truncated);
-        Ok(master)
+        Ok((master, UnopenedTables { all_read, truncated }))
+    }
+
+    /// Does the rest of the start. When this succeeds, all regions serve that should be open and can be opened, and the
+    /// master answers all calls.
+    pub fn open_tables(&self, tables: UnopenedTables) -> Result<(), Error> {
+        let UnopenedTables { all_read, truncated } = tables;
+        self.open_all(all_read)?;
+        self.decide_interrupted(&truncated);
+        self.are_tables_open.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Fails with HBase's `PleaseHoldException` until the start has opened all tables. Until then regions are opened beside
+    /// each other without the locks that procedures have.
+    pub(crate) fn check_started(&self) -> Result<(), Exception> {
+        if self.are_tables_open.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        env::sometimes("master: a client was asked to wait until all tables are open");
+        Err(Exception::new(class::PLEASE_HOLD, "Master is initializing: it opens the regions of all tables"))
     }
 
     fn open_meta(&self) -> Result<(), Error> {
@@ -245,7 +276,7 @@ impl Master {
     }
 
     /// Opens the tables, hbase:meta and hbase:namespace excepted.
-    fn open_tables(&self, all_read: bool) -> Result<(), Error> {
+    fn open_all(&self, all_read: bool) -> Result<(), Error> {
         let wrap = |cause| failed("opening the tables", cause);
         let namespaces = TableName::namespaces();
         let is_chosen = |name: &TableName| !name.is_meta() && *name != namespaces;

@@ -190,18 +190,26 @@ pub(crate) fn run(
     let znodes = Znodes::new(Arc::clone(&tree), &settings.znode_parent, &master_name, world.clone());
     let znodes = Arc::new(znodes);
     let mirror = Arc::clone(&znodes) as Arc<dyn master::TableStateMirror>;
-    let master =
+    let no_thread = |error: std::io::Error| Failure::new(format!("cannot start a thread: {error}"));
+    let (master, tables) =
         Master::start(world.clone(), master_options, files, Arc::new(servers), mirror, master_name.clone())
             .map_err(|error| Failure::of_words(root, error))?;
-    server.set_master(master.requests());
-    if let Some(replica) = &replica {
-        replica.mirror(&server, &master)?;
+    let open_tables = || {
+        master.open_tables(tables).map_err(|error| Failure::of_words(root, error))?;
+        server.set_master(master.requests());
+        match &replica {
+            Some(replica) => replica.mirror(&server, &master),
+            None => master.start_chores().map_err(no_thread),
+        }
+    };
+    // A replica serves when it follows its primary.
+    let mut unopened = Some(open_tables);
+    if replica.is_some()
+        && let Some(open_tables) = unopened.take()
+    {
+        open_tables()?;
     }
-    let chores = || if replica.is_some() { Ok(()) } else { master.start_chores() };
-    server
-        .start()
-        .and_then(|()| chores())
-        .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    server.start().map_err(no_thread)?;
 
     let meta = master.meta_location();
     let meta = MetaLocation {
@@ -218,6 +226,10 @@ pub(crate) fn run(
     let rpc = rpc.serve(services.with_reclaim(memory_release.as_ref().map(allocator::reclaim)));
     znodes.set_servers(&master_name, &server_name, master.cluster_id(), web_address.port());
     let registry = registry.serve(tree);
+    // A region that is open need not wait for those that still replay the log.
+    if let Some(open_tables) = unopened {
+        open_tables()?;
+    }
     let cluster = {
         let _inside = runtime.handle().enter();
         // A person waits for the page, so a request may take only a few seconds.

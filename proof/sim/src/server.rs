@@ -516,7 +516,7 @@ fn serve(
     let server = RegionServer::new(server_name.clone(), foundation, settings.server.clone());
     let servers = LocalServers::new(Arc::clone(&server)).map_err(|error| words(&error))?;
     let options = master::Options { parents_period: settings.parents_period, ..master::Options::default() };
-    let master = Master::start(
+    let started = Master::start(
         world.clone(),
         options,
         files,
@@ -524,10 +524,8 @@ fn serve(
         Arc::new(NoMirror),
         master_name.clone(),
     );
-    let master = master.map_err(|error| words(&error))?;
-    server.set_master(master.requests());
+    let (master, tables) = started.map_err(|error| words(&error))?;
     server.start().map_err(|error| words(&error))?;
-    master.start_chores().map_err(|error| words(&error))?;
 
     let meta = master.meta_location();
     let meta = MetaLocation {
@@ -555,6 +553,10 @@ fn serve(
     };
     set("meta-region-server", of_meta.encode_to_vec());
     let _registry = registry.serve(tree);
+    // As in `bellows start`, clients are served while the regions of their tables are opened.
+    master.open_tables(tables).map_err(|error| words(&error))?;
+    server.set_master(master.requests());
+    master.start_chores().map_err(|error| words(&error))?;
     life.ready.store(true, Ordering::Release);
     life.was_ready.store(true, Ordering::Release);
     env::sometimes("server: ready");

@@ -18,7 +18,7 @@ use storage::memory::Fault;
 use storage::{FileName, Files, Kind, Memory, Outcome};
 
 use crate::procedure::{self, ProcedureId};
-use crate::{Error, Master, Options, TableStateMirror};
+use crate::{Error, Master, Options, TableStateMirror, UnopenedTables};
 
 type Cells = BTreeMap<Bytes, BTreeMap<(Bytes, Bytes), (u64, Bytes)>>;
 
@@ -713,6 +713,19 @@ impl Life {
         time: i64,
         change: impl FnOnce(&mut Options),
     ) -> Result<Life, Error> {
+        let (life, tables) = Life::unopened(files, below, durable, time, change)?;
+        life.master.open_tables(tables)?;
+        Ok(life)
+    }
+
+    /// Starts a master that has not opened the tables.
+    pub(super) fn unopened(
+        files: Memory,
+        below: Arc<dyn Files>,
+        durable: Durable,
+        time: i64,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<(Life, UnopenedTables), Error> {
         let servers = FakeServers::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
         let world = World::simulated(1, WallTime(time));
@@ -723,7 +736,7 @@ impl Life {
             ..Options::default()
         };
         change(&mut options);
-        let master = Master::start(
+        let (master, tables) = Master::start(
             world,
             options,
             below,
@@ -731,7 +744,7 @@ impl Life {
             Arc::clone(&mirrored) as Arc<_>,
             name,
         )?;
-        Ok(Life { files, durable, servers, mirrored, master })
+        Ok((Life { files, durable, servers, mirrored, master }, tables))
     }
 
     /// Starts the next master, after the process was killed.

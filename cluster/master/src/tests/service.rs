@@ -103,6 +103,30 @@ impl Client {
 }
 
 #[test]
+fn a_client_is_asked_to_wait_until_the_start_has_opened_the_tables() {
+    let first = Life::first();
+    first.create("t", &["f"], &["m"]).expect("made");
+    let files = first.files.kill();
+    let below = Arc::new(files.clone());
+    let (life, tables) = Life::unopened(files, below, first.durable.clone(), 9_000, |_| {}).expect("sound");
+    let master = Arc::clone(&life.master);
+    let service = MasterService::new(Arc::clone(&master));
+    let client = Client { life, service, runtime: Runtime::start("test", 2).expect("a thread can be started") };
+    let open = || master.regions.open_regions().expect("known").len();
+    assert_eq!(open(), 2, "hbase:meta and hbase:namespace");
+    let names = || client.raw("GetTableNames", Bytes::new());
+    let disable = pb::DisableTableRequest { table_name: pb_name("t"), ..Default::default() };
+    let disable = Bytes::from(disable.encode_to_vec());
+    for refused in [names().map(drop), client.raw("DisableTable", disable).map(drop)] {
+        assert_eq!(&*refused.expect_err("not yet").class, class::PLEASE_HOLD);
+    }
+    client.raw("IsMasterRunning", Bytes::new()).expect("it runs");
+    master.open_tables(tables).expect("sound");
+    assert_eq!(open(), 4);
+    names().expect("answered now");
+}
+
+#[test]
 fn a_table_is_made_found_and_removed_over_the_wire() {
     use pb::get_procedure_result_response::State;
     let client = Client::new();
