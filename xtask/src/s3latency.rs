@@ -76,7 +76,7 @@ const ROUNDS: u32 = 5;
 const CALM: Duration = Duration::from_secs(2);
 /// Maximum time to wait for a line in the server's log.
 const LINE_MAX: Duration = Duration::from_secs(120);
-/// Number of requests of the plain loop at a time.
+/// Number of requests at a time of a loop that is shown beside the plain one.
 const LOOP_REQUESTS: &str = "16";
 const TABLE: &str = "TestTable";
 
@@ -365,25 +365,26 @@ impl Bench<'_> {
         let shares = ["hbase.regionserver.global.memstore.size=0.6", "hfile.block.cache.size=0.1"];
         let settings = [&[&size[..]], &shares[..]].concat();
         let server = self.server(&proxy, &settings)?;
-        // Each batch has a thousand rows of 1 KB.
-        let (batches, rows) = (self.plan.log_mb.to_string(), (self.plan.log_mb * 1_000).to_string());
+        // The generator first loads as many rows of 1 KB as the batches have afterwards, a thousand each.
+        let (batches, rows) = ((self.plan.log_mb / 2).to_string(), (self.plan.log_mb * 500).to_string());
         let words = ["batch-write", "--batch", "1000", "--warm-up", "0", "--no-flush", "--threads", "16"];
-        let more = ["--seconds", "600", "--operations", &batches, "--rows", &rows];
-        self.insert(&server, 200, &["--regions", "20"])?;
+        let more = ["--seconds", "600", "--operations", &batches, "--rows", &rows, "--regions", "20"];
         self.drive(&server, &[&words[..], &more].concat())?;
         server.kill()?;
-        let (bytes, loop_ms) = self.plain_loop(&proxy)?;
+        let (bytes, loop_ms) = self.plain_loop(&proxy, "1")?;
+        let (_, beside_ms) = self.plain_loop(&proxy, LOOP_REQUESTS)?;
         let ports = free_ports(seed_from_the_clock())?;
         let address = format!("127.0.0.1:{}", ports[0]);
         let mut first =
-            generator(self.bellows, &address, TABLE, &["--until-first", "start", "--rows", "200", "--json"]);
+            generator(self.bellows, &address, TABLE, &["--until-first", "start", "--rows", &rows, "--json"]);
         let first = first.stdout(Stdio::piped()).spawn().map_err(|error| format!("no generator: {error}"))?;
         let server = self.server_at(&proxy, &settings, &self.root(), ports)?;
         let said = first.wait_with_output().map_err(|error| format!("the generator: {error}"))?;
         let write = figure_of(&said.stdout, "write_ms")?;
         let ready = server.ready.as_secs_f64() * 1_000.0;
         say!(
-            "L = {} ms: {:.0} MB of log; a plain loop reads them in {loop_ms:.0} ms",
+            "L = {} ms: {:.0} MB of log; a plain loop reads them in {loop_ms:.0} ms, and with {LOOP_REQUESTS} requests at a \
+             time in {beside_ms:.0} ms; the start took {ready:.0} ms",
             self.delay,
             bytes as f64 / 1e6
         );
@@ -392,8 +393,8 @@ impl Bench<'_> {
         server.kill()
     }
 
-    /// Reads all objects of the log with curl. Returns their bytes, and the time in ms.
-    fn plain_loop(&self, proxy: &Proxy) -> Result<(u64, f64), String> {
+    /// Reads all objects of the log with curl, `at_once` at a time. Returns their bytes, and the time in ms.
+    fn plain_loop(&self, proxy: &Proxy, at_once: &str) -> Result<(u64, f64), String> {
         let mut objects = Vec::new();
         let bucket = self.buckets.join("bellows");
         files_below(&bucket.join(self.root()).join("WALs"), &mut objects)?;
@@ -407,7 +408,7 @@ impl Bench<'_> {
         let list = self.folder.join("urls");
         fs::write(&list, urls).map_err(|error| error.to_string())?;
         let mut curl = Command::new("curl");
-        curl.args(["--silent", "--fail", "--parallel", "--parallel-max", LOOP_REQUESTS])
+        curl.args(["--silent", "--fail", "--parallel", "--parallel-max", at_once])
             .args(["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"])
             .args(["--aws-sigv4", "aws:amz:us-east-1:s3", "--user", "bellows:bellowssecret", "--config"])
             .arg(&list)

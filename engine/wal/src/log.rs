@@ -586,7 +586,11 @@ impl Log {
     /// Closes the log cleanly: all appended records become durable, and the file gets its end record.
     pub fn close(&self) -> Result<()> {
         let closed = {
-            let _rolling = self.shared.rolling.lock();
+            let rolling = self.shared.rolling.lock();
+            if self.shared.is_worth_replacing() {
+                // If this fails, the next start reads more, or the failure is found again below.
+                let _logged = self.shared.roll(&rolling);
+            }
             let mut back = self.shared.back();
             let closed = self.shared.drain(&mut back).and_then(|()| self.shared.finish_current(&mut back));
             // Set while the back is still locked. Waiters are woken when it is released; they find the error and do not

@@ -34,6 +34,15 @@ pub struct LogReader {
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
     end: Mutex<LogPosition>,
+    was_closed: bool,
+}
+
+/// How a log ends.
+struct LogEnd {
+    /// The position after the last record.
+    position: LogPosition,
+    /// Whether the last file has its end.
+    was_closed: bool,
 }
 
 /// The regions that have not taken their records yet, and the files with these records.
@@ -98,14 +107,21 @@ impl LogReader {
         mut files: Vec<OldFile>,
         regions: HashMap<Box<[u8]>, RegionPlaces>,
         torn_tails: Vec<TornTail>,
-        end: LogPosition,
+        end: LogEnd,
     ) -> LogReader {
         for places in regions.values() {
             places.files().for_each(|file| files[file].regions += 1);
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        LogReader { place, left: Mutex::new(NotTaken { files, regions }), torn_tails, end: Mutex::new(end) }
+        let LogEnd { position, was_closed } = end;
+        let left = Mutex::new(NotTaken { files, regions });
+        LogReader { place, left, torn_tails, end: Mutex::new(position), was_closed }
+    }
+
+    /// Whether the log's owner [closed](crate::Log::close) it. If not, the owner was killed, or still runs.
+    pub fn was_closed(&self) -> bool {
+        self.was_closed
     }
 
     /// Returns the position after the last record of this reader, including records that a [tail](LogTail::note_in) has

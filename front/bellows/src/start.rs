@@ -120,7 +120,7 @@ pub(crate) fn run(
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
         .map_err(|error| Failure::of_words(&log_root, error))?;
     // The lock of a folder of this machine shows that its previous owner has ended.
-    let may_run = wal_dir.unwrap_or(root).folder().is_none() && !recovered.is_empty();
+    let may_run = wal_dir.unwrap_or(root).folder().is_none() && !recovered.was_closed();
     if let Some(previous) = other_server(log.previous_owner(), log.owner(), may_run) {
         tracing::warn!(
             log = log_root,

@@ -111,7 +111,8 @@ fn a_client_is_asked_to_wait_until_the_start_has_opened_the_tables() {
     let (life, tables) = Life::unopened(files, below, first.durable.clone(), 9_000, |_| {}).expect("sound");
     let master = Arc::clone(&life.master);
     let service = MasterService::new(Arc::clone(&master));
-    let client = Client { life, service, runtime: Runtime::start("test", 2).expect("a thread can be started") };
+    let client =
+        Client { life, service, runtime: Runtime::start("test", 2).expect("a thread can be started") };
     let open = || master.regions.open_regions().expect("known").len();
     assert_eq!(open(), 2, "hbase:meta and hbase:namespace");
     let names = || client.raw("GetTableNames", Bytes::new());

@@ -129,3 +129,26 @@ fn a_start_and_the_replay_read_each_part_once() {
     let expected = 2 * log.file_number() as usize + 2;
     assert!(again.len() <= expected, "{} objects were read again: {again:?}", again.len());
 }
+
+#[test]
+fn a_log_that_is_closed_after_all_flushes_leaves_few_parts_for_the_next_start() {
+    let base = Memory::with(Capabilities::NONE);
+    let (log, first) = open(Arc::new(base.clone()), 0);
+    assert!(first.was_closed(), "nobody had it");
+    (1..=50).for_each(|sequence| write(&log, "a", sequence));
+    log.flushed(b"a", SequenceId(50));
+    log.close().expect("sound");
+    let counted = Arc::new(CountedLoads { below: base.clone(), loads: Mutex::default() });
+    let (log, recovered) = open(Arc::clone(&counted) as Arc<dyn Files>, 0);
+    assert!(recovered.was_closed() && recovered.is_empty());
+    let loads = counted.loads.lock().values().sum::<u32>();
+    assert!(loads < 20, "{loads} loads");
+    // What a region still needs stays.
+    (51..=100).for_each(|sequence| write(&log, "a", sequence));
+    log.close().expect("sound");
+    let (log, recovered) = open(Arc::new(base.clone()), 0);
+    assert!(recovered.was_closed() && replayed(&recovered, "a").len() == 50);
+    write(&log, "a", 101);
+    let (_log, recovered) = open(Arc::new(base.kill()), 0);
+    assert!(!recovered.was_closed());
+}

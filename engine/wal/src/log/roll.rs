@@ -22,11 +22,23 @@ pub(crate) enum WhenFull {
     Ask,
 }
 
+/// Number of parts from which a file is [worth replacing](Shared::is_worth_replacing).
+const PARTS_MANY: usize = 8;
+
 impl Shared {
     fn is_due(&self, back: &Back) -> bool {
         let is_full =
             |writer: &dyn FileWriter| writer.size() >= back.roll_at || writer.parts() >= back.roll_at_parts;
         back.writer.as_deref().is_some_and(is_full)
+    }
+
+    /// Whether the last file of a log that is closed should be one without edits, although that takes some requests more:
+    /// the current file has many parts, each of which the next start would request, and no region needs it.
+    pub(super) fn is_worth_replacing(&self) -> bool {
+        let back = self.back();
+        let parts = back.writer.as_ref().map_or(0, |writer| writer.parts());
+        let is_needed = || back.live[&back.number].unflushed(&back.flushed).next().is_some();
+        parts >= PARTS_MANY && !is_needed()
     }
 
     /// Asks the log's thread to roll if the file is full.

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use env::HashMap;
 use storage::{FileName, FileReader, Files};
 
 use super::scan::{FileContents, OpenFile, read_header};
-use super::{LogPosition, LogReader, OldFile, RegionPlaces, TornTail};
+use super::{LogEnd, LogPosition, LogReader, OldFile, RegionPlaces, TornTail};
 use crate::format::{HEADER_LENGTH, VERSION_OVER};
 use crate::log::{LogFile, file_name};
 use crate::owner::NotedFiles;
 use crate::{Error, Result};
+
+/// Maximum number of files whose indexes are read at the same time.
+const INDEXES_AT_ONCE: usize = 16;
 
 /// The content of a log's folder.
 pub(crate) struct FolderContents {
@@ -111,6 +115,7 @@ pub(crate) fn read_folder(
     // All files are opened before the first is read, so that storage with slow requests can send many at once.
     let names: Vec<FileName> = numbered.iter().rev().map(|(_, name)| name.clone()).collect();
     let opened = files.open_all(&names);
+    request_indexes(&names, &opened);
     for ((number, name), opened) in numbered.into_iter().rev().zip(opened) {
         let look = look_at(opened, number, &name, &whole_of_owner);
         // The previous owner may have given the file up while it was read here: it was deleted, or became a spare and
@@ -143,9 +148,28 @@ pub(crate) fn read_folder(
     }
     let unsynced = found.live.range(durable_to + 1..).map(|(_, file)| file.name.clone()).collect();
     let Assembly { old_files, regions, torn_tails, live, before, .. } = found;
+    let was_closed = before.as_ref().is_none_or(|last| last.contents.ended);
     let end = before.map(|last| LogPosition { file: last.number(), offset: last.contents.whole });
-    let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end.unwrap_or_default());
+    let end = LogEnd { position: end.unwrap_or_default(), was_closed };
+    let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end);
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max, first })
+}
+
+/// Reads the indexes of the growing files that were opened, several at a time, so that they are in memory when each file is
+/// looked at. The index of a file is a chain of parts, and each step along it is a request.
+fn request_indexes(names: &[FileName], opened: &[storage::Result<Arc<dyn FileReader>>]) {
+    let growing = names.iter().zip(opened).filter_map(|(name, opened)| Some((name, opened.as_ref().ok()?)));
+    let growing: Vec<_> = growing.filter(|(_, reader)| reader.as_growing().is_some()).collect();
+    let next = AtomicUsize::new(0);
+    env::together("log-indexes", INDEXES_AT_ONCE.min(growing.len()), || {
+        while let Some((name, reader)) = growing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let size = reader.size();
+            if let Ok(Some(header)) = read_header(&***reader, size) {
+                // An error is found again when the file is looked at.
+                let _read = OpenFile { name, reader: &***reader, header, size }.read_by_index(true);
+            }
+        }
+    });
 }
 
 /// For each owner, by its epoch: its newest file that is durable to its end, according to the owner's later files.
