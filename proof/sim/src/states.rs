@@ -76,6 +76,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("loads: files did not fit", 200),
     ("loads: files were loaded", 200),
     ("log in the store: a part was decided before one ahead of it", 200),
+    ("master: a client was asked to wait until all tables are open", 200),
     ("network: a sender gave up", 5000),
     ("region: a commit of the previous owner replaced a list before it was claimed", RARE),
     ("region: a file was deleted while it was copied to the archive", RARE),
