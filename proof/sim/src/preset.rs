@@ -31,7 +31,7 @@ pub enum Preset {
     NoCompactions,
     /// No flushes while the server runs, and no workload asks for one. So the log has each write until an orderly stop.
     NoFlushes,
-    /// Log files are small, so that the log often begins another one and deletes old ones.
+    /// Log files are small, so that the log often begins another one and deletes old ones. None is kept for its nonces.
     ShortLogs,
 }
 
@@ -113,6 +113,7 @@ impl Preset {
             }
             Preset::ShortLogs => {
                 settings.log.file_bytes_max = settings.log.file_bytes_max.min(LOG_FILE_BYTES_MAX);
+                settings.log.keep_nonces = Duration::ZERO;
             }
         }
     }

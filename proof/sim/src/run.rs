@@ -91,7 +91,8 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let mut settings = Settings::draw(random);
     options.apply(&mut settings, random);
     scheduler.note(|| format!("settings: {settings:?}"));
-    let log_in_store = settings.has(Target::LogInStore);
+    // A log in a store may have so many parts that its files are not kept for their nonces after flushes.
+    let keeps_files = !settings.log.keep_nonces.is_zero() && !settings.has(Target::LogInStore);
     let server = Server::new(scheduler, server_machine, settings);
     let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
     if options.only {
@@ -108,10 +109,10 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let length = Duration::from_millis(random.spread(3_000, 60_000));
     let steps_back = faults.kinds().contains(&Kind::ClockBack);
     let may_flush = !options.presets.contains(&Preset::NoFlushes);
-    // A log in a store may have so many parts that its files are not kept for their nonces after flushes.
-    let is_emptied = log_in_store && (may_flush || faults.kinds().contains(&Kind::Stop));
+    let is_emptied = may_flush || faults.kinds().contains(&Kind::Stop);
+    let keeps_nonces = faults.keep_nonces() && (keeps_files || !is_emptied);
     let clients = scheduler.world_of(clients_machine);
-    let scene = Scene::new(&server, clients, steps_back, faults.keep_nonces() && !is_emptied, may_flush);
+    let scene = Scene::new(&server, clients, steps_back, keeps_nonces, may_flush);
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();

@@ -114,6 +114,8 @@ impl Settings {
             files_min: 2,
             idle_write: Duration::from_millis(random.spread(10, 2_000)),
             reuse: random.one_in(2),
+            // A file that is kept for its nonces hides a mistake in the decision which files can be deleted.
+            keep_nonces: if random.one_in(3) { wal::Options::default().keep_nonces } else { Duration::ZERO },
             ..wal::Options::default()
         };
         let server = regionserver::Options {
