@@ -3,25 +3,18 @@
 //! Periodic major compactions rewrite store files and leave MOB files as they are. Only a requested major compaction
 //! rewrites MOB files, and drops the values to which no cell refers any more. As in HBase, the compactions of all
 //! regions of a table are requested at once. Each server runs them one after the other.
-//!
-//! On storage [whose listings may be stale](Capability::ListsAll), MOB files are not deleted. There a compaction would
-//! only add a second copy of all values, so none is requested.
 
 use bytes::Bytes;
 use proto::EncodedName;
 use proto::catalog::{RegionState, TableState};
-use storage::Capability;
 
 use crate::Master;
 use crate::view::TableEntry;
 
 impl Master {
     /// Requests a major compaction of each MOB family of each enabled table. If a region cannot be asked, the next
-    /// period asks it. Requests nothing on storage where MOB files are not deleted.
+    /// period asks it.
     pub(crate) fn compact_mob_families(&self) {
-        if !self.files.capabilities().has(Capability::ListsAll) {
-            return;
-        }
         let mut wanted: Vec<(EncodedName, Vec<Bytes>)> = Vec::new();
         self.read_view(|view| {
             for table in view.tables.values().filter(|table| table.state == TableState::Enabled) {

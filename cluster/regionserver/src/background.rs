@@ -26,6 +26,7 @@ mod compaction_queue;
 mod compactions;
 mod failure;
 mod flushes;
+mod open_catalog;
 mod queues;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -40,6 +40,12 @@ impl Region {
         Ok(removed)
     }
 
+    /// Whether it is unknown which list of one of the stores counts, because a write of a list has failed and may have
+    /// happened.
+    pub fn is_in_doubt(&self) -> bool {
+        self.stores.iter().any(|store| store.tracker.lock().is_in_doubt())
+    }
+
     /// Whether files of [`Search::GivenUp`] still exist.
     pub fn has_given_up_files(&self) -> bool {
         self.stores.iter().any(|store| !store.unlisted.lock().is_empty())

@@ -15,8 +15,8 @@
 //! begins when its store has stopped listing it. Within that time a read replica learns from the log which files have
 //! replaced it.
 //!
-//! [MOB files](mob) are kept as long as an existing store file or the manifest of a snapshot names them, and for no other
-//! reason.
+//! [MOB files](mob) are kept as long as an existing store file or the manifest of a snapshot names them. Where other
+//! processes reach the storage, [more rules](shared_mob) apply.
 //!
 //! A file that a list has dropped is never listed again, so a deletion that comes late does no harm. The files of a
 //! dropped table are deleted in the same way; if they still have a holder, they first move to the archive, where HBase
@@ -26,6 +26,7 @@ pub(crate) mod archive;
 mod grace;
 mod holders;
 mod mob;
+mod shared_mob;
 pub(crate) mod snapshots;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,8 @@ use crate::Result;
 use crate::open_files::{CondemnedFile, OpenFiles};
 use crate::store_file::name::ARCHIVE;
 use crate::store_file::{StoreFileName, StorePlace};
+
+pub use shared_mob::CatalogRegions;
 
 use grace::Grace;
 use holders::{BackReferences, FileLists};
@@ -164,6 +167,12 @@ impl Janitor {
     /// Whether the grace of a file or folder that nobody needs any more is over, so that it may be deleted now.
     fn is_grace_over(&self, name: &FileName) -> bool {
         self.grace.as_ref().is_none_or(|grace| grace.is_over(name))
+    }
+
+    /// Forgets the graces of files that nobody has offered for deletion for a day. Called at the end of a search for
+    /// unneeded files, which offers all of them again: between two searches there may be more than a day.
+    pub fn forget_old_graces(&self) {
+        self.grace.iter().for_each(Grace::tidy);
     }
 
     fn forget_grace(&self, name: &FileName) {

@@ -81,7 +81,7 @@ pub use flush::Flushed;
 pub use flush_decision::{FlushDecision, FlushFacts, FlushReason, FlushUrgency, decide_flush};
 pub use follow::{FollowOutcome, RegionFollower};
 pub use found_store::{FoundBy, FoundStore, MissingMobFile};
-pub use janitor::{FileHolder, Janitor};
+pub use janitor::{CatalogRegions, FileHolder, Janitor};
 pub use ledger::{Account, Balance, Ledger};
 pub use memstore::{Level, Pool};
 pub use open_files::{OpenFiles, PinnedFile};

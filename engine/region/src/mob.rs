@@ -12,7 +12,7 @@
 //! 3. A reader replaces a reference by the [value](values), after the filter has judged the cell, as in HBase.
 //! 4. A compaction copies references. Only a major compaction that a client or the master's MOB chore asked for writes
 //!    the values again. If the family no longer has IS_MOB, every major compaction moves the values into store files.
-//! 5. The janitor deletes a MOB file when no existing store file names it. So snapshots, clones, references and readers
+//! 5. The janitor deletes a MOB file when no store file names it. So snapshots, clones, references and readers
 //!    keep MOB files by keeping the store files that name them.
 //!
 //! Names and bytes are HBase's. Source: HBase 2.6 `HMobStore`, `MobUtils`, `DefaultMobStoreFlusher`.

@@ -134,6 +134,12 @@ impl OpenFiles {
         self.uses.lock().get(name).is_some_and(FileUse::is_in_use)
     }
 
+    /// Returns the readers of all files in use. As long as the caller has them, the files stay in use.
+    pub(crate) fn readers(&self) -> Vec<Arc<Reader>> {
+        let uses = self.uses.lock();
+        uses.values().flat_map(|file_use| file_use.readers.iter().filter_map(Weak::upgrade)).collect()
+    }
+
     /// Pins a file that is about to be written or referred to. Returns `None` if the janitor is about to delete it.
     pub fn pin(self: &Arc<Self>, name: &FileName) -> Option<PinnedFile> {
         let mut uses = self.uses.lock();

@@ -36,6 +36,7 @@ mod read_only;
 mod refusals;
 mod retained_rows;
 mod seeks;
+mod shared_mob;
 mod skipped_rows;
 mod snapshots;
 mod stripes;

@@ -118,4 +118,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload counters --workload appends --fault TakeOver --preset LogInStore",
         "a file of the log is sealed after its last part and not in its first gap",
     ),
+    bug(
+        38,
+        200,
+        "--only --workload snapshots --preset Store --preset Janitor",
+        "in a store the janitor of MOB files does not ask snapshots",
+    ),
 ];

@@ -62,6 +62,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("judges: the disk destroyed the end of the log, and nobody could tell", RARE),
     ("judges: the server does not start, for the disk destroyed what it needs", 5000),
     ("janitor: a MOB file was deleted", 200),
+    ("janitor: a MOB file was deleted after its grace", 5000),
     ("janitor: a file of the archive was deleted", 5000),
     ("janitor: a file of the archive was deleted after its grace", 5000),
     ("janitor: a snapshot ended while the janitor asked for it", RARE),

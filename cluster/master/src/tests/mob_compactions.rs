@@ -1,9 +1,8 @@
 //! The chore that requests compactions of MOB families.
 
 use proto::pb;
-use storage::{Capabilities, Capability, Memory};
 
-use super::fake::{Durable, Life, name, pb_name, schema};
+use super::fake::{Life, name, pb_name, schema};
 
 /// Returns the schema of the table `large`, whose second family is a MOB family.
 fn schema_with_mob() -> pb::TableSchema {
@@ -31,13 +30,4 @@ fn every_open_region_of_an_enabled_table_is_asked_to_compact_its_mob_families() 
     });
     assert_eq!(expected.len(), 2);
     assert_eq!(*life.servers.compacted.lock(), expected);
-}
-
-#[test]
-fn no_compaction_is_requested_where_mob_files_are_not_deleted() {
-    let files = Memory::with(Capabilities::ALL.without(Capability::ListsAll));
-    let life = Life::on(files, Durable::default()).expect("an empty root directory is founded");
-    life.done(life.master.create_table(&schema_with_mob(), &[], None)).expect("created");
-    life.master.compact_mob_families();
-    assert!(life.servers.compacted.lock().is_empty());
 }

@@ -8,6 +8,7 @@ use region::{FlushDecision, FlushUrgency, Region, Search};
 use storage::FileName;
 
 use super::Background;
+use super::open_catalog::OpenCatalog;
 use crate::RegionServer;
 use crate::counters::count_many;
 
@@ -125,13 +126,14 @@ impl RegionServer {
             Ok(files) => tracing::info!(files, "deleted archived files without a holder"),
             Err(error) => tracing::warn!(%error, "cannot clean the archive; it is tried again"),
         }
-        match self.janitor.clean_mob_files(&FileName::root()) {
+        match self.janitor.clean_mob_files(&FileName::root(), &OpenCatalog(self)) {
             Ok(0) => {}
             Ok(files) => tracing::info!(files, "deleted MOB files that no store file names"),
             Err(error) => {
                 tracing::warn!(%error, "cannot tell which MOB files are needed; none is deleted, and it is tried again");
             }
         }
+        self.janitor.forget_old_graces();
     }
 
     /// Lets the janitor delete a region's unlisted files that have no holder.

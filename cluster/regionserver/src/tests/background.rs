@@ -4,15 +4,17 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
+use contract::{CatalogEdit, CatalogRow, RegionServers, Stamp};
 use env::Priority;
+use proto::catalog::{RegionRow, RegionState, meta_descriptor};
 use proto::pb::mutation_proto::MutationType;
-use proto::{FamilyDescriptor, RegionInfo, pb};
+use proto::{FamilyDescriptor, RegionId, RegionInfo, pb};
 use region::{Level, RegionOptions};
 
 use super::bench::{Bench, class, get, mutation, region, table};
 use crate::background::{Background, PendingCompactions};
 use crate::memory::MemoryQueue;
-use crate::{Options, RegionServer};
+use crate::{LocalServers, Options, RegionServer};
 
 fn files(bench: &Bench) -> usize {
     bench.server.regions().all().iter().map(|region| region.load().files).sum()
@@ -459,6 +461,45 @@ fn unlisted_files_are_deleted_after_a_while() {
     bench.world.advance(period);
     bench.server.run_chore();
     assert!(bench.place.open(&left).is_err() && bench.place.open(&named[0]).is_ok());
+}
+
+#[test]
+fn in_shared_storage_a_mob_file_goes_when_two_searches_found_it_unneeded_and_the_catalog_is_open() {
+    use storage::{Capabilities, Capability, Files};
+    let period = Duration::from_secs(24 * 3_600);
+    let place = storage::Memory::with(Capabilities::ALL.without(Capability::OneProcess));
+    let bench = Bench::with_storage(place, Options { unnamed_files_period: period, ..Options::default() });
+    let open = bench.server.regions().all().remove(0).info().clone();
+    let region =
+        |id| RegionInfo::new(open.table().clone(), "x".into(), "".into(), RegionId(id)).expect("a region");
+    let (closed, dropped) = (region(7), region(8));
+    let mob_file = |region: &RegionInfo| {
+        let folder = format!("mobdir/data/default/t/{}/f", layout::mob_region(region.table()));
+        let random = "0123456789abcdef0123456789abcdef";
+        let name = storage::FileName::new(folder)
+            .join(&format!("{random}20261129{random}_{}", region.encoded_name()));
+        bench.place.create(&name).expect("new").finish().expect("durable");
+        name
+    };
+    let names = [&open, &dropped, &closed].map(mob_file);
+    let there = || names.each_ref().map(|name| bench.place.open(name).is_ok());
+    let search = || {
+        bench.world.advance(period);
+        bench.server.run_chore();
+    };
+    bench.server.run_chore();
+    (0..3).for_each(|_| search());
+    assert_eq!(there(), [true; 3], "without hbase:meta nothing is known about the regions");
+    let meta = RegionInfo::meta();
+    bench.server.open_region(meta.clone(), Arc::new(meta_descriptor())).expect("opened");
+    let servers = LocalServers::new(Arc::clone(&bench.server)).expect("a thread can be started");
+    let rows = [RegionRow::new(open, RegionState::Open), RegionRow::new(closed, RegionState::Closed)];
+    let rows = rows.map(|row| CatalogEdit::Put(CatalogRow { key: row.key(), columns: row.columns() }));
+    let (server, meta) = (bench.server.name(), meta.encoded_name());
+    env::block_on(servers.write(server, meta, Stamp(1), rows.into())).expect("written");
+    env::block_on(servers.flush(server, meta, Vec::new())).expect("flushed");
+    search();
+    assert_eq!(there(), [false, false, true], "an earlier owner may still have the closed region");
 }
 
 #[test]

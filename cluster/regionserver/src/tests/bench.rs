@@ -70,6 +70,12 @@ impl Bench {
         Bench::over(storage::Memory::new(), options, RegionOptions::default(), cache, log, &[("", "")])
     }
 
+    /// Creates table `t` with one region over this storage.
+    pub(super) fn with_storage(place: storage::Memory, options: Options) -> Bench {
+        let (cache, region_options) = (cache::Cache::with_bytes(1 << 20), RegionOptions::default());
+        Bench::over(place, options, region_options, cache, wal::Options::default(), &[("", "")])
+    }
+
     /// Creates table `t` with one region and an empty cache, over storage with awaited reads.
     pub(super) fn with_delayed_reads(delay: storage::memory::ReadDelay, at_once_max: usize) -> Bench {
         let (place, cache) = (storage::Memory::new(), cache::Cache::with_bytes(0));

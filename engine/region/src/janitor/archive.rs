@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use storage::{Capability, FileName, Files, Kind};
 
-use super::grace::Grace;
 use super::mob::is_mob_place;
 use super::{Janitor, store_of};
 use crate::open_files::CondemnedFile;
@@ -82,7 +81,6 @@ impl Janitor {
         let is_store_file = |name: &FileName| store_of(name).is_some_and(|store| !is_mob_place(&store));
         let files: Vec<FileName> = files.into_iter().filter(is_store_file).collect();
         let gone = self.collect(&files)?;
-        self.grace.iter().for_each(Grace::tidy);
         self.delete_files_without_readers()?;
         // A back reference is kept as long as the file that it stands for exists.
         for back in &back {

@@ -1,4 +1,5 @@
-//! Deletes MOB files that no store file names.
+//! Deletes MOB files that no store file names. This file has the rule for storage that only one process reaches;
+//! [`shared_mob`](super::shared_mob) has the one for object stores and HDFS.
 //!
 //! A MOB file is needed as long as a store file that names it in `MOB_FILE_REFS` exists anywhere: in a region of its
 //! table, in a clone, or in the archive. So whatever keeps a store file (a list, a reference, a link, a snapshot, a
@@ -24,6 +25,7 @@ use cache::{Cache, Caching};
 use hfile::Reader;
 use storage::{Capability, FileName, Kind};
 
+use super::shared_mob::CatalogRegions;
 use super::{FileHolder, Janitor, store_of};
 use crate::Result;
 use crate::mob_format::names::MobFileRefs;
@@ -47,16 +49,16 @@ pub(super) enum NamedMobFiles {
 }
 
 /// A MOB file that is deleted if nothing needs it.
-struct MobCandidate {
-    name: FileName,
+pub(super) struct MobCandidate {
+    pub(super) name: FileName,
     /// The name under which a manifest of HBase lists the file: `[root/]data/ns/table/region/family/name`.
-    in_manifests: FileName,
-    place: StorePlace,
+    pub(super) in_manifests: FileName,
+    pub(super) place: StorePlace,
 }
 
 /// That a table's family has links to MOB files of another table.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct MobLink {
+pub(super) struct MobLink {
     by: TableFamily,
     /// The name of the other table.
     target: String,
@@ -67,11 +69,13 @@ type TableFamily = (String, String);
 
 impl Janitor {
     /// Deletes the MOB files below `root` that no store file names, and returns their number. Reads each store file
-    /// once, if there are MOB files of a family with the same name. Deletes nothing where [a listing may be
-    /// stale](Capability::ListsAll): the listing could lack a store file that names a MOB file.
-    pub fn clean_mob_files(&self, root: &FileName) -> Result<usize> {
-        if !self.files.capabilities().has(Capability::ListsAll) && !env::planted(32) {
-            return Ok(0);
+    /// once, if there are MOB files of a family with the same name. Where other processes reach the storage, asks
+    /// `catalog` for the regions, and [keeps](Janitor::keeping) each MOB file for the grace.
+    pub fn clean_mob_files(&self, root: &FileName, catalog: &dyn CatalogRegions) -> Result<usize> {
+        let can = self.files.capabilities();
+        let is_local = can.has(Capability::OneProcess) && can.has(Capability::ListsAll);
+        if !is_local && !env::planted(32) {
+            return self.clean_shared_mob_files(root, catalog);
         }
         let (candidates, links) = self.mob_candidates(root)?;
         let condemned = candidates.iter().filter_map(|candidate| {
@@ -114,7 +118,7 @@ impl Janitor {
     }
 
     /// Returns all MOB files with bytes of their own, those in the archive included, and the links to MOB files.
-    fn mob_candidates(&self, root: &FileName) -> Result<(Vec<MobCandidate>, BTreeSet<MobLink>)> {
+    pub(super) fn mob_candidates(&self, root: &FileName) -> Result<(Vec<MobCandidate>, BTreeSet<MobLink>)> {
         let (mut candidates, mut links) = (Vec::new(), BTreeSet::new());
         for top in [MOB, ARCHIVE].map(|top| root.join(top)) {
             for entry in self.files.list(&top.join("data"))? {
@@ -183,7 +187,7 @@ impl Janitor {
 
     /// Returns which MOB files one store file needs. Returns `None` for a file that does not count: it no longer
     /// exists, or it is incomplete and has no holder.
-    fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
+    pub(super) fn read_named(&self, name: &FileName, store: &StorePlace) -> Result<Option<NamedMobFiles>> {
         let file = match self.files.open(name) {
             Ok(file) => file,
             Err(error) if error.kind() == Kind::NotFound => return Ok(None),
@@ -231,9 +235,9 @@ fn mob_place(in_manifests: &FileName) -> Option<StorePlace> {
     StorePlace::of_folder(&in_manifests.parent()?).filter(is_mob_place)
 }
 
-/// Whether the files of this store are MOB files.
+/// Whether the files of this store are MOB files. hbase:meta, which has a single region, has none.
 pub(super) fn is_mob_place(store: &StorePlace) -> bool {
-    store.region == layout::mob_region(&store.table).as_str()
+    !store.table.is_meta() && store.region == layout::mob_region(&store.table).as_str()
 }
 
 fn table_family(place: &StorePlace) -> TableFamily {

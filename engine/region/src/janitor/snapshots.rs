@@ -35,6 +35,20 @@ impl Snapshots {
         Snapshots { files, known: Mutex::default() }
     }
 
+    /// Returns the original places of the files that all manifests name; `None` while a snapshot is being taken, whose
+    /// manifest is not written yet.
+    pub(super) fn files_of_all(&self) -> Result<Option<BTreeSet<FileName>>> {
+        let objects = layout::snapshot_objects(&*self.files)?;
+        if !objects.running.is_empty() {
+            return Ok(None);
+        }
+        let mut all = BTreeSet::new();
+        for manifest in &objects.manifests {
+            all.extend(self.named_by(manifest)?.iter().cloned());
+        }
+        Ok(Some(all))
+    }
+
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Option<Vec<u8>>> {
         match self.files.read(name, bytes_max) {
             Ok(content) => Ok(Some(content)),

@@ -30,6 +30,12 @@ pub(crate) fn new_name(region: &RegionInfo, newest: Timestamp, random: [u64; 2])
     format!("{start}{}{:016x}{:016x}_{encoded}", date(newest), random[0], random[1])
 }
 
+/// Returns the region that wrote the MOB file with this name; `None` for the names of early versions of HBase, which
+/// do not have it.
+pub(crate) fn region_of_name(name: &str) -> Option<EncodedName> {
+    EncodedName::parse(name.rsplit_once('_')?.1).ok()
+}
+
 /// Returns the day of a timestamp in UTC, as yyyyMMdd. A timestamp after the year 9999 counts as that year's last day.
 fn date(timestamp: Timestamp) -> String {
     // The calendar repeats every 400 years, which begin on 1 March (`era` is one such period).

@@ -2,34 +2,48 @@
 //! the janitor keeps the MOB files that a store file names.
 
 use hfile::{ReadOptions, Reader};
-use storage::{Capabilities, Capability};
+use proto::EncodedName;
 
 use super::file_life::Server;
 use super::*;
+use crate::CatalogRegions;
 use crate::mob_format::names::MobFileRefs;
 use crate::store_file::StoreFile;
 
-fn mob_family() -> FamilyDescriptor {
+/// The catalog of a local disk, of which the janitor does not ask for it.
+struct NoCatalog;
+
+impl CatalogRegions for NoCatalog {
+    fn regions(&self) -> Result<Vec<RegionInfo>> {
+        panic!("the store files on a local disk say which MOB files are needed")
+    }
+
+    fn is_settled(&self, region: &EncodedName) -> bool {
+        panic!("asked for region {region}")
+    }
+}
+
+pub(super) fn mob_family() -> FamilyDescriptor {
     FamilyDescriptor::new("f").expect("a name").with("IS_MOB", "true").with("MOB_THRESHOLD", 10)
 }
 
 /// Returns a value of `length` bytes.
-fn value(letter: char, length: usize) -> String {
+pub(super) fn value(letter: char, length: usize) -> String {
     String::from(letter).repeat(length)
 }
 
-fn put(region: &Arc<Region>, row: &str, timestamp: i64, value: &str) {
+pub(super) fn put(region: &Arc<Region>, row: &str, timestamp: i64, value: &str) {
     let put = mutation(MutationKind::Put, row, &[("f:q", timestamp, CellType::Put, value.as_bytes())]);
     let applied = region.apply(&[put], ReadMode::Any).expect("serving");
     applied.outcomes.into_iter().for_each(|outcome| outcome.expect("good"));
     applied.pending.wait_blocking().expect("durable");
 }
 
-fn flush(region: &Arc<Region>) {
+pub(super) fn flush(region: &Arc<Region>) {
     region.flush(FlushReason::Requested).expect("flushed");
 }
 
-fn compact(region: &Arc<Region>, major: bool) {
+pub(super) fn compact(region: &Arc<Region>, major: bool) {
     region.compact(&CompactionRequest { major, families: Vec::new() }).expect("compacted");
 }
 
@@ -40,12 +54,12 @@ fn scan(region: &Arc<Region>, scan: Scan) -> String {
     shown.0.join(" ")
 }
 
-fn all(region: &Arc<Region>) -> String {
+pub(super) fn all(region: &Arc<Region>) -> String {
     scan(region, Scan { max_versions: 10, ..Scan::default() })
 }
 
 /// Returns the names of the table's MOB files.
-fn mob_files(server: &Server) -> Vec<String> {
+pub(super) fn mob_files(server: &Server) -> Vec<String> {
     let all = server.files.list(&FileName::new("mobdir")).expect("listed");
     all.into_iter().map(|entry| entry.name.last().to_owned()).collect()
 }
@@ -62,7 +76,7 @@ fn refs(region: &Arc<Region>) -> Vec<String> {
 }
 
 /// Adds a MOB file that no store file names, beside the first MOB file.
-fn add_unnamed_mob_file(server: &Server) {
+pub(super) fn add_unnamed_mob_file(server: &Server) {
     let first = &server.files.list(&FileName::new("mobdir")).expect("listed")[0].name;
     let unnamed = FileName::new(first.as_str().replace("d41d8", "00000"));
     let mut file = server.files.create(&unnamed).expect("created");
@@ -70,7 +84,7 @@ fn add_unnamed_mob_file(server: &Server) {
     file.finish().expect("finished");
 }
 
-fn open(server: &Server, table: &str) -> Arc<Region> {
+pub(super) fn open(server: &Server, table: &str) -> Arc<Region> {
     server.open(&Server::info(table, 1), mob_family())
 }
 
@@ -141,15 +155,15 @@ fn compactions_keep_references_and_a_major_one_by_request_writes_the_values_anew
     region.compact_family(&system, &()).expect("compacted");
     assert_eq!(refs(&region), [format!("ns:t/{}", files.join(","))]);
     assert_eq!((mob_files(&server), all(&region)), (files.clone(), before.clone()));
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 0);
 
     compact(&region, true);
     let one = mob_files(&server).into_iter().find(|file| !files.contains(file)).expect("a new one");
     assert_eq!((refs(&region), all(&region)), (vec![format!("ns:t/{one}")], before.clone()));
     // A reader of the old view still uses the files.
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 0);
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 3);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 3);
     assert_eq!((mob_files(&server), all(&region)), (vec![one], before));
 }
 
@@ -186,7 +200,7 @@ fn an_optimized_compaction_leaves_large_mob_files_and_limits_the_size_of_new_one
     let new = mob_files(&server).len() - 5;
     assert_eq!(new, 2, "a new one is ended once it has 16,000 bytes, here two values");
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 4);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 4);
     assert_eq!((mob_files(&server).len(), all(&region)), (3, before.clone()));
     // No MOB file is small any more, so nothing is written.
     let files = mob_files(&server);
@@ -218,7 +232,7 @@ fn an_optimized_compaction_that_fails_at_any_act_loses_no_value_and_leaves_only_
             let region = open(&next, "ns:t");
             assert_eq!(all(&region), before, "act {act}");
             region.clean(&next.janitor(), Search::Folders).expect("cleaned");
-            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned");
+            next.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned");
             let named = refs(&region).join(",").replace("ns:t/", "");
             let mut named: Vec<&str> = named.split(',').collect();
             named.sort_unstable();
@@ -243,7 +257,7 @@ fn deleted_values_go_with_their_mob_file() {
     compact(&region, true);
     assert_eq!((refs(&region), all(&region)), (vec![String::new()], String::new()));
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 1);
     assert!(mob_files(&server).is_empty());
 }
 
@@ -352,7 +366,7 @@ fn halves_clones_and_snapshots_hold_mob_files() {
     assert_eq!([all(&bottom), all(&top)].join(" "), before);
     let clean = || {
         server.janitor().clean_archive(&FileName::root()).expect("cleaned");
-        server.janitor().clean_mob_files(&FileName::root()).expect("cleaned")
+        server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned")
     };
     // References are copied to the daughters' own files. The names of the MOB files still contain the parent's name.
     let system = StoreCompaction { family: "f".into(), major: true, is_user: false, off_peak: false };
@@ -409,7 +423,7 @@ fn mob_files_in_the_archive_stay_while_a_store_file_or_a_manifest_names_them() {
     server.files.delete(&name).expect("deleted");
     let clean = || {
         let archive = server.janitor().clean_archive(&FileName::root()).expect("cleaned");
-        (archive, server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"))
+        (archive, server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"))
     };
     // A snapshot of HBase lists the MOB files as files of a region.
     let table: proto::TableName = "ns:t".parse().expect("a name");
@@ -519,10 +533,12 @@ fn a_flush_that_ends_at_any_act_leaves_only_garbage_which_is_collected() {
             server.files.set_fault(None);
             let files = if act % 2 == 0 { server.files.kill() } else { server.files.crash(act) };
             let next = Server::over(files);
-            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned before the region is opened");
+            next.janitor()
+                .clean_mob_files(&FileName::root(), &NoCatalog)
+                .expect("cleaned before the region is opened");
             let region = open(&next, "ns:t");
             region.clean(&next.janitor(), Search::Folders).expect("cleaned");
-            next.janitor().clean_mob_files(&FileName::root()).expect("cleaned");
+            next.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned");
             let mut named: Vec<String> =
                 refs(&region).iter().map(|refs| refs.replacen("ns:t/", "", 1)).collect();
             named.sort();
@@ -550,10 +566,10 @@ fn a_store_file_that_does_not_say_what_it_needs_holds_the_mob_files_of_its_table
     put(&region, "b", 1, &value('w', 20));
     flush(&region);
     add_unnamed_mob_file(&server);
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 0);
     compact(&region, true);
     region.clean(&server.janitor(), Search::Folders).expect("cleaned");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 2);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 2);
 }
 
 #[test]
@@ -579,9 +595,9 @@ fn a_clone_of_hbase_that_does_not_say_what_it_needs_holds_the_mob_files_to_which
     );
     let link = FileName::new(link);
     server.files.create(&link).expect("created").finish().expect("finished");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 0);
     server.files.delete(&link).expect("deleted");
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+    assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 1);
 }
 
 #[test]
@@ -616,17 +632,6 @@ fn the_mob_file_has_the_values_in_order_and_their_number() {
 }
 
 #[test]
-fn where_a_listing_may_lack_a_store_file_no_mob_file_is_deleted() {
-    let server = Server::over(Memory::with(Capabilities::ALL.without(Capability::ListsAll)));
-    let region = open(&server, "ns:t");
-    put(&region, "a", 1, &value('v', 20));
-    flush(&region);
-    add_unnamed_mob_file(&server);
-    assert_eq!(server.janitor().clean_mob_files(&FileName::root()).expect("cleaned"), 0);
-    assert_eq!(mob_files(&server).len(), 2);
-}
-
-#[test]
 fn a_store_file_that_is_misread_keeps_all_mob_files_of_its_family() {
     let server = Server::new();
     let region = open(&server, "ns:t");
@@ -641,9 +646,9 @@ fn a_store_file_that_is_misread_keeps_all_mob_files_of_its_family() {
     };
     let janitor = server.janitor();
     server.files.damage(&store_file, flip_version);
-    assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 0);
+    assert_eq!(janitor.clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 0);
     // A misread is not remembered.
     server.files.damage(&store_file, flip_version);
-    assert_eq!(janitor.clean_mob_files(&FileName::root()).expect("cleaned"), 1);
+    assert_eq!(janitor.clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 1);
     assert_eq!((mob_files(&server).len(), all(&region)), (1, format!("a/f:q@1={}", value('v', 20))));
 }
