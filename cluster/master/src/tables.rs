@@ -56,7 +56,12 @@ impl Master {
         let regions = regions_between(table.name(), split_keys, self.new_region_id()).map_err(of_proto)?;
         let table = Arc::new(table);
         let name = table.name().clone();
-        if self.read_view(|view| view.tables.contains_key(&name)) {
+        // A deletion that a failure has interrupted is carried out before the creation. As in HBase, the creation waits for one
+        // that runs.
+        let is_deleted = |intent: &Intent| matches!(intent, Intent::Delete { .. });
+        if self.read_view(|view| view.tables.contains_key(&name))
+            && !self.intents.of(&name).iter().any(is_deleted)
+        {
             return Err(Exception::new(class::TABLE_EXISTS, name.to_string()));
         }
         let refusal = self.check_trackers_of_new(&table).err();

@@ -8,6 +8,7 @@ use rpc::{Exception, class};
 use storage::Files;
 
 use super::fake::{Life, name, pb_name, schema};
+use crate::intents::Intent;
 use crate::procedure::{NonceKey, ProcedureKind};
 use crate::reopen::Reopening;
 use crate::view::covers_all_rows;
@@ -66,6 +67,23 @@ fn a_table_lives_through_all_its_states_and_a_restart() {
     let life = life.next();
     assert!(!life.has("t"));
     life.create("t", &["f"], &[]).unwrap();
+}
+
+#[test]
+fn a_table_whose_deletion_was_interrupted_can_be_created_at_once() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).expect("made");
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    // The deletion has failed after it had begun.
+    let delete = Intent::Delete { table: name("t") };
+    life.master.intents.begin(delete).expect("stored");
+    life.create("t", &["g"], &[]).expect("made after the deletion");
+    let families = life.master.read_view(|view| {
+        let table = &view.tables[&name("t")];
+        (table.descriptor.families().len(), table.descriptor.family(b"g").is_some(), table.regions.len())
+    });
+    assert_eq!(families, (1, true, 1));
+    assert_eq!(class_of(life.create("t", &["f"], &[])), class::TABLE_EXISTS);
 }
 
 #[test]
