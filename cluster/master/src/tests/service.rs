@@ -10,8 +10,8 @@ use proto::pb;
 use rpc::{Answer, Call, Codec, Compressor, ConnectionInfo, Exception, Reply, Service, User, class};
 
 use super::fake::{Life, pb_name, schema};
-use crate::MasterService;
 use crate::procedure::ProcedureKind;
+use crate::{HbckService, MasterService};
 
 /// Returns a call of a client that waits for `timeout`.
 pub(super) fn call(life: &Life, timeout: Option<Duration>, method: &str, param: Bytes) -> Call {
@@ -121,6 +121,9 @@ fn a_client_is_asked_to_wait_until_the_start_has_opened_the_tables() {
     for refused in [names().map(drop), client.raw("DisableTable", disable).map(drop)] {
         assert_eq!(&*refused.expect_err("not yet").class, class::PLEASE_HOLD);
     }
+    let check = call(&client.life, None, "RunHbckChore", Bytes::new());
+    let refused = end_of(&client.runtime, HbckService::new(Arc::clone(&master)).call(check));
+    assert_eq!(&*refused.expect_err("not yet").class, class::PLEASE_HOLD);
     client.raw("IsMasterRunning", Bytes::new()).expect("it runs");
     master.open_tables(tables).expect("sound");
     assert_eq!(open(), 4);

@@ -108,9 +108,9 @@ impl Faulty {
     }
 }
 
-impl Files for Faulty {
-    fn capabilities(&self) -> Capabilities {
-        self.files.capabilities()
+impl storage::Overlay for Faulty {
+    fn below(&self) -> &dyn Files {
+        &self.files
     }
 
     fn create(&self, name: &FileName) -> storage::Result<Box<dyn storage::FileWriter>> {
@@ -128,10 +128,6 @@ impl Files for Faulty {
         let mut listed = self.files.list(folder)?;
         listed.retain(|entry| !(self.is_stale)(folder) || entry.name.as_str().starts_with("mobdir/"));
         Ok(listed)
-    }
-
-    fn delete(&self, name: &FileName) -> storage::Result<()> {
-        self.files.delete(name)
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
@@ -157,10 +153,6 @@ impl Files for Faulty {
     ) -> storage::Result<storage::Settled> {
         (self.on_write)(name)?;
         self.files.settle(name, expected, new)
-    }
-
-    fn place(&self) -> String {
-        self.files.place()
     }
 }
 
