@@ -211,9 +211,8 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
 /// When `work` panics in one of them.
 pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
     #[cfg(debug_assertions)]
-    if simulation::is_active() {
-        // In a simulation the calling thread does all the work, as if no other thread could be started.
-        return work();
+    if simulation::current().is_some() {
+        return together_simulated(name, count, &work);
     }
     thread::scope(|scope| {
         for _ in 1..count {
@@ -223,6 +222,21 @@ pub fn together(name: &str, count: usize, work: impl Fn() + Sync) {
         }
         work();
     });
+}
+
+/// [`together`] on simulated threads.
+#[cfg(debug_assertions)]
+#[expect(unsafe_code, reason = "simulated threads have no scope like those of the system")]
+fn together_simulated(name: &str, count: usize, work: &(dyn Fn() + Sync)) {
+    // SAFETY: this function ends, normally or by a panic, only after all threads that use `work` have ended. If the
+    // simulated machine is killed meanwhile, all of its threads end at once: none of them runs again.
+    let shared: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(work) };
+    let threads: Vec<_> = (1..count).map_while(|_| spawn_simulated(name, shared).ok()).collect();
+    let mut ended = vec![std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))];
+    ended.extend(threads.into_iter().map(Thread::join));
+    if let Some(panic) = ended.into_iter().find_map(Result::err) {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// One single-threaded runtime on a thread of its own.

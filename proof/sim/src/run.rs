@@ -20,6 +20,12 @@ use crate::workload::{self, Complaint, Job, Scene, Workload};
 /// Time limit for the clients, and for the judges, to finish after all faults have ended.
 const LIVENESS: Duration = Duration::from_secs(3_600);
 
+/// In one of this many runs the server rests before the judges come.
+const RESTS_ONE_IN: u64 = 3;
+/// Maximum length of a rest. Longer than the grace of files and the time for which the log keeps nonces, so that a rest
+/// shows what the periodic work of the server deletes when nobody calls.
+const REST_MAX_MS: u64 = 600_000;
+
 /// The result of a run of the simulation.
 pub struct Report {
     /// The failures; empty for a good run.
@@ -171,6 +177,16 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         End::Done => {}
         End::Noticed => return Vec::new(),
         End::Failed(failures) => return proved(&server, failures),
+    }
+
+    if scheduler.below(RESTS_ONE_IN) == 0 {
+        let until = scheduler.now() + scheduler.below(REST_MAX_MS) * 1_000_000;
+        scheduler.note(|| format!("the server rests until {:.3} s", until as f64 / 1e9));
+        match settle(scheduler, &mut faults, "the server rests", &scene, || scheduler.now() >= until) {
+            End::Done => env::sometimes("server: rested before the judges came"),
+            End::Noticed => return Vec::new(),
+            End::Failed(failures) => return proved(&server, failures),
+        }
     }
 
     // The judges run, and in two of three runs once more after a crash of the server.

@@ -645,3 +645,60 @@ impl Scheduler {
         state.fibers.values().map(name).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn threads_that_work_together_wait_at_the_same_time() {
+        let (scheduler, running) = Scheduler::start(1, 0, Transcript::new(false));
+        let machine = scheduler.machine("test");
+        let (done, left) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(8)));
+        let (counts, shares) = (Arc::clone(&done), Arc::clone(&left));
+        let work = move || {
+            env::together("share", 4, || {
+                while shares
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                    .is_ok()
+                {
+                    env::simulation::suspend(Duration::from_secs(1));
+                    counts.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            counts.fetch_add(100, Ordering::Relaxed);
+        };
+        scheduler.spawn_on(machine, "main", Box::new(work));
+        assert!(scheduler.run_until(Duration::from_secs(10), || done.load(Ordering::Relaxed) >= 100));
+        assert_eq!(done.load(Ordering::Relaxed), 108, "the call returns when all shares are done");
+        let seconds = Duration::from_nanos(scheduler.now()).as_secs_f64();
+        assert!((2.0..2.1).contains(&seconds), "8 waits of 4 threads took {seconds} s");
+        drop(running);
+    }
+
+    #[test]
+    fn a_panic_of_one_of_the_threads_that_work_together_ends_the_call() {
+        let (scheduler, running) = Scheduler::start(1, 0, Transcript::new(false));
+        let machine = scheduler.machine("test");
+        let ended = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&ended);
+        let work = move || {
+            let number = AtomicUsize::new(0);
+            let caught = env::catch_unwind(|| {
+                env::together("share", 3, || {
+                    let number = number.fetch_add(1, Ordering::Relaxed);
+                    env::simulation::suspend(Duration::from_secs(1));
+                    assert_ne!(number, 1, "planned");
+                });
+            });
+            counts.fetch_add(1 + usize::from(caught.is_err()), Ordering::Relaxed);
+        };
+        scheduler.spawn_on(machine, "main", Box::new(work));
+        assert!(scheduler.run_until(Duration::from_secs(10), || ended.load(Ordering::Relaxed) > 0));
+        assert_eq!(ended.load(Ordering::Relaxed), 2, "the caller gets the panic");
+        assert!(!scheduler.take_panics().is_empty());
+        drop(running);
+    }
+}

@@ -87,6 +87,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("server: ended because another process took over", 20_000),
     ("server: ended because its log failed", 200),
     ("server: ready", 200),
+    ("server: rested before the judges came", 200),
     ("server: stopped in order", 200),
     ("snapshots: a clone was disabled and enabled", 200),
     ("snapshots: a family was altered", 200),
