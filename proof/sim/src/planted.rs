@@ -124,4 +124,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload snapshots --preset Store --preset Janitor",
         "in a store the janitor of MOB files does not ask snapshots",
     ),
+    bug(
+        39,
+        400,
+        "--only --workload snapshots --fault Kill --preset Store",
+        "in a store a link that an interrupted clone has written cannot be written again",
+    ),
 ];

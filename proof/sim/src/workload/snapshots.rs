@@ -29,6 +29,9 @@ const DISABLED_MS_MAX: u64 = 20_000;
 /// Maximum number of failed clones of a snapshot before one must succeed.
 const CLONES_MAX: u32 = 3;
 
+/// Maximum number of failed deletions of a snapshot or table, five seconds apart, before one must succeed.
+const DELETIONS_MAX: u32 = 24;
+
 /// The rows of a table, by number.
 #[derive(Clone, Debug, Default)]
 struct Content {
@@ -312,6 +315,28 @@ impl Snapshots {
         Ok(())
     }
 
+    /// Deletes the clone and all snapshots.
+    async fn remove_all(&self, scene: &Scene, admin: &Admin) -> Result<(), Complaint> {
+        let mut tries = 0;
+        while !remove(scene, admin, CLONE).await {
+            if tries == DELETIONS_MAX {
+                return Err(Complaint::Unreadable(format!("snapshots: table {CLONE} cannot be deleted")));
+            }
+            tries += 1;
+            env::sleep(Duration::from_secs(5)).await;
+        }
+        self.state.lock().clone = ExpectedState::Absent;
+        let snapshots: Vec<String> = {
+            let mut state = self.state.lock();
+            let known = std::mem::take(&mut state.snapshots).into_keys();
+            known.chain(std::mem::take(&mut state.doubtful)).collect()
+        };
+        for snapshot in snapshots {
+            delete_in_time(admin, &snapshot).await?;
+        }
+        Ok(())
+    }
+
     /// Reads a snapshot through a clone.
     async fn judge_snapshot(
         &self,
@@ -354,6 +379,27 @@ async fn read(cluster: &Cluster, table: &str, content: &Content) -> Result<(), S
     match cluster.table(table).expect("a name").scan(Scan::new()).collect().await {
         Ok(found) => content.check(table, &found),
         Err(_) => Ok(()),
+    }
+}
+
+/// Deletes a snapshot that may exist. An interrupted change may need it until the server has finished that change.
+async fn delete_in_time(admin: &Admin, snapshot: &str) -> Result<(), Complaint> {
+    let mut tries = 0;
+    loop {
+        let deleted = match admin.snapshots().await {
+            Ok(there) if there.iter().all(|one| one.name != snapshot) => return Ok(()),
+            Ok(_) => admin.delete_snapshot(snapshot).await,
+            Err(error) => Err(error),
+        };
+        match deleted {
+            Ok(()) => return Ok(()),
+            Err(error) if tries == DELETIONS_MAX => {
+                let words = format!("snapshots: {snapshot} cannot be deleted: {error}");
+                return Err(Complaint::Unreadable(words));
+            }
+            Err(_) => tries += 1,
+        }
+        env::sleep(Duration::from_secs(5)).await;
     }
 }
 
@@ -408,6 +454,11 @@ impl Workload for Snapshots {
             for (snapshot, content) in &snapshots {
                 self.judge_snapshot(&cluster, snapshot, content).await?;
                 env::sometimes("snapshots: a snapshot was judged at the end");
+            }
+            // A clone whose outcome is unknown must not keep its snapshot from being deleted for ever.
+            if matches!(self.state.lock().clone, ExpectedState::Unknown) {
+                self.remove_all(&scene, &cluster.admin()).await?;
+                env::sometimes("snapshots: all were deleted after a clone without an outcome");
             }
             Ok(())
         })
