@@ -3,10 +3,13 @@
 //! The files belong to the operator. The server only reads them, and deletes a file once its content has been taken
 //! over.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use crate::local::Reader;
 use crate::{Error, FileName, FileReader, Kind, Outcome, Result};
@@ -15,7 +18,9 @@ use crate::{Error, FileName, FileReader, Kind, Outcome, Result};
 pub fn open_outside(path: &Path) -> Result<Arc<dyn FileReader>> {
     let name = name_of(path)?;
     let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, &name, "open");
-    let file = File::open(path).map_err(failed)?;
+    // Without the flag, the opening of a pipe would wait for somebody who writes into it. It has no effect on a file.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(
@@ -57,12 +62,16 @@ mod tests {
         let mut read = [0; 4];
         open_outside(&path).expect("there").read_at(3, &mut read).expect("read");
         assert_eq!(&read, b"tent");
-        for place in [&folder, &folder.join("other")] {
+        let pipe = folder.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("made");
+        for place in [&folder, &folder.join("other"), &pipe] {
             let error = open_outside(place).map(drop).expect_err("no file");
             assert_eq!(error.kind(), Kind::NotFound, "{error}");
         }
         delete_outside(&path).expect("deleted");
         delete_outside(&path).expect("deleted before");
+        delete_outside(&pipe).expect("deleted");
         assert!(delete_outside(&folder).is_err(), "folders stay");
         fs::remove_dir(&folder).expect("empty");
     }
