@@ -351,6 +351,12 @@ pub(crate) fn disks_inside(folder: &Path) -> Outcome {
     for place in [data.clone(), disk.join("newer")] {
         refused_in(&place, &ANY_PORTS, &[&name, "cannot be written", "Read-only", "--data-dir"])?;
     }
+    let checked = Command::new(binary()).arg("fsck").arg(&data).output();
+    let checked = checked.map_err(|error| format!("bellows fsck: {error}"))?;
+    if !checked.status.success() {
+        let words = String::from_utf8_lossy(&checked.stderr);
+        return Err(format!("bellows fsck of a read-only disk: {}, {words}", checked.status));
+    }
     remount("rw")?;
     let server = start()?;
     packages(&server, &["verify", &list])?;

@@ -314,7 +314,7 @@ mod tests {
 
     fn hedged(bucket: &Bucket) -> f64 {
         let mut out = Exposition::default();
-        bucket.show(&mut out);
+        bucket.meter().show(&mut out);
         out.sum("bellows_store_hedged_total", None)
     }
 
@@ -390,6 +390,20 @@ mod tests {
     }
 
     #[test]
+    fn two_buckets_can_share_a_meter() {
+        let ((_one, endpoint), (_other, log)) = (Store::start(), Store::start());
+        let first = bucket(endpoint, Hedging::OFF);
+        let options = bucket(log, Hedging::OFF).shared.options.clone();
+        let second =
+            Bucket::new(Options { meter: Some(Arc::clone(first.meter())), ..options }).expect("a client");
+        for bucket in [&first, &second, &second] {
+            bucket.open(&FileName::new("f")).expect("there");
+        }
+        assert_eq!(first.requests().all(), [0, 3, 0, 0, 0]);
+        assert_eq!(second.requests().all(), [0, 3, 0, 0, 0]);
+    }
+
+    #[test]
     fn repeated_requests_and_pages_are_counted_with_their_bytes() {
         let (store, endpoint) = Store::start();
         let bucket = bucket(endpoint, Hedging::OFF);
@@ -399,7 +413,7 @@ mod tests {
         assert_eq!(bucket.requests().all(), [0, 4, 0, 0, 0]);
         let bytes = |way| {
             let mut out = Exposition::default();
-            bucket.show(&mut out);
+            bucket.meter().show(&mut out);
             out.sum("bellows_store_bytes_total", Some(("way", way)))
         };
         assert_eq!(bytes("received"), (TAIL_BYTES + 100) as f64);

@@ -50,12 +50,11 @@ use storage::{
     AwaitedRead, Capabilities, EarlyRead, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
     Object, Outcome, Result, Settled, Version,
 };
-use telemetry::{Exposition, Source};
 use tokio::sync::Semaphore;
 
 pub use azure::{Azure, AzureSecret, PUBLIC_DOMAIN};
 pub use hedge::Hedging;
-pub use meter::{AccountOf, OTHERS, Prices, RequestCounts};
+pub use meter::{AccountOf, Meter, OTHERS, Prices, RequestCounts};
 pub use s3::S3;
 pub use service::Service;
 
@@ -64,7 +63,6 @@ use clock::StoreClock;
 use connector::{Connector, for_file};
 use folders::remove_folders;
 use hedge::Hedge;
-use meter::Meter;
 use profile::ProfileKeys;
 use swap::Repeat;
 use upload::Upload;
@@ -109,6 +107,8 @@ pub struct Options {
     pub account_of: AccountOf,
     /// What the provider charges.
     pub prices: Prices,
+    /// The meter of another bucket, which then counts the requests of both. `None`: the bucket has a meter of its own.
+    pub meter: Option<Arc<Meter>>,
 }
 
 impl Options {
@@ -124,6 +124,7 @@ impl Options {
             settle_time: Duration::from_secs(30),
             account_of: |_| OTHERS.to_owned(),
             prices: Prices::NONE,
+            meter: None,
         }
     }
 
@@ -190,7 +191,8 @@ impl Bucket {
         };
         // If a provider is installed already, the call fails, which does no harm.
         let _installed = rustls::crypto::ring::default_provider().install_default();
-        let meter = Arc::new(Meter::new(options.account_of, options.prices));
+        let own = || Arc::new(Meter::new(options.account_of, options.prices));
+        let meter = options.meter.clone().unwrap_or_else(own);
         let clock = Arc::<StoreClock>::default();
         let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter), Arc::clone(&clock));
         let clients = match &options.service {
@@ -246,6 +248,11 @@ impl Bucket {
     /// Returns the counts of requests so far.
     pub fn requests(&self) -> &RequestCounts {
         self.shared.meter.total()
+    }
+
+    /// Returns the meter that counts the requests.
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.shared.meter
     }
 
     /// Runs `work` on the bucket's runtime and waits for it. Its requests are counted to the account of the file `name`.
@@ -425,12 +432,6 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         cause = this.source();
     }
     text
-}
-
-impl Source for Bucket {
-    fn show(&self, out: &mut Exposition) {
-        self.shared.meter.show(out);
-    }
 }
 
 impl Files for Bucket {

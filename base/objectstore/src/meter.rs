@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use env::sync::Mutex;
 use storage::FileName;
-use telemetry::Exposition;
+use telemetry::{Exposition, Source};
 
 /// Maximum number of accounts. Requests of all further accounts are counted under [`OTHERS`].
 const ACCOUNTS_MAX: usize = 1_000;
@@ -107,8 +107,9 @@ impl RequestCounts {
     }
 }
 
-/// Counts the requests of a bucket.
-pub(crate) struct Meter {
+/// Counts the requests of a bucket, or of several.
+#[derive(Debug)]
+pub struct Meter {
     account_of: AccountOf,
     prices: Prices,
     total: Arc<RequestCounts>,
@@ -135,8 +136,10 @@ impl Meter {
         let account = if accounts.len() < ACCOUNTS_MAX { account } else { OTHERS.to_owned() };
         Account { total, own: Arc::clone(accounts.entry(account).or_default()) }
     }
+}
 
-    pub(crate) fn show(&self, out: &mut Exposition) {
+impl Source for Meter {
+    fn show(&self, out: &mut Exposition) {
         let help = "Requests to the object store, with repeated ones.";
         for (kind, requests) in RequestKind::ALL.iter().zip(self.total.all()) {
             out.counter("bellows_store_requests_total", help, &[("kind", kind.name())], requests);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use env::sync::Mutex;
-use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
-use rustix::io::{pwritev, retry_on_intr};
+use rustix::fs::{Access, Advice, CWD, RenameFlags, access, fadvise, renameat_with};
+use rustix::io::{Errno, pwritev, retry_on_intr};
 
 use crate::{
     Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome, PAGE, Result,
@@ -40,7 +40,8 @@ pub struct Local {
     writers: Arc<Mutex<HashMap<FileName, Arc<Seal>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
-    _lock: File,
+    /// `None` if this process cannot write to the folder.
+    _lock: Option<File>,
 }
 
 /// Whether a file is sealed. Locked during each write to the file.
@@ -70,9 +71,36 @@ impl Local {
     /// Fails with [`Kind::InUse`] while another process holds the folder.
     pub fn open(root: impl Into<PathBuf>) -> Result<Local> {
         let root = root.into();
+        let lock = Local::lock(&root)?;
+        Ok(Local::with(root, Some(lock)))
+    }
+
+    /// Opens the existing folder `root` for a caller that writes nothing. If this process can write to it, the folder is
+    /// locked as by [`open`](Local::open). On a read-only file system it is not: no server of this machine runs there.
+    pub fn open_for_reading(root: impl Into<PathBuf>) -> Result<Local> {
+        let root = root.into();
+        match access(&root, Access::WRITE_OK) {
+            Err(Errno::ROFS) => Ok(Local::with(root, None)),
+            _ => Local::open(root),
+        }
+    }
+
+    fn with(root: PathBuf, lock: Option<File>) -> Local {
+        Local {
+            root,
+            swapping: Mutex::new(()),
+            folders: Mutex::new(()),
+            writers: Arc::default(),
+            rename: |from, to| fs::rename(from, to),
+            _lock: lock,
+        }
+    }
+
+    /// Locks `root`, which is created if missing.
+    fn lock(root: &Path) -> Result<File> {
         let lock_name = FileName::new(LOCK);
         let failed = |source: &io::Error, act| Error::from_io(source, Outcome::DidNotHappen, &lock_name, act);
-        make_folder(&root).map_err(|source| failed(&source, "make the folder of"))?;
+        make_folder(root).map_err(|source| failed(&source, "make the folder of"))?;
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -103,14 +131,7 @@ impl Local {
             writeln!(lock, "{}", std::process::id())
         };
         note(&mut lock).map_err(|source| failed(&source, "write"))?;
-        Ok(Local {
-            root,
-            swapping: Mutex::new(()),
-            folders: Mutex::new(()),
-            writers: Arc::default(),
-            rename: |from, to| fs::rename(from, to),
-            _lock: lock,
-        })
+        Ok(lock)
     }
 
     /// Returns the folder of this storage.

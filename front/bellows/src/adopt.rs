@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Adopt, mut say: impl FnMut(&str) -> std::io::Result<
     let has_no_lock = |folder: &&Path| storage::open_outside(&folder.join(data_dir::LOCK)).is_err();
     let unlocked: Vec<&Path> =
         [settings.root.folder(), log_folder].into_iter().flatten().filter(has_no_lock).collect();
-    let place = settings.root.open_of_hbase(&settings.conf)?;
+    let place = settings.root.open_of_hbase(&settings.conf, options.dry_run)?;
     let done = look_and_adopt(options, &settings, &place, &mut say);
     if options.dry_run || done.is_err() {
         unlocked.into_iter().for_each(data_dir::forget_lock);

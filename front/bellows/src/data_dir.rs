@@ -92,7 +92,7 @@ pub(crate) fn owner_of(root: &Path) -> Result<RootOwner, Failure> {
 }
 
 /// Locks `root`. Fails unless it is the root folder of an Apache HBase that was not adopted yet.
-pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
+pub(crate) fn open_of_hbase(root: &Path, for_reading: bool) -> Result<Local, Failure> {
     if storage::open_outside(&root.join(VERSION_FILE)).is_ok() {
         return Err(already_adopted(&root.display()));
     }
@@ -102,7 +102,8 @@ pub(crate) fn open_of_hbase(root: &Path) -> Result<Local, Failure> {
             root.display()
         )));
     }
-    Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))
+    let opened = if for_reading { Local::open_for_reading(root) } else { Local::open(root) };
+    opened.map_err(|error| Failure::of_storage(root.display(), &error))
 }
 
 /// Returns the refusal of an adoption of a root that was adopted before.
@@ -131,8 +132,23 @@ pub(crate) fn take(files: &dyn Files, root: impl std::fmt::Display) -> Result<()
 
 /// Locks `root`. Fails unless it is a data directory of Bellows.
 pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
+    check_owner(root)?;
+    open(root)
+}
+
+/// Opens `root` for a caller that writes nothing; it may be on a read-only file system. Fails unless it is a data directory of
+/// Bellows.
+pub(crate) fn open_existing_for_reading(root: &Path) -> Result<Local, Failure> {
+    check_owner(root)?;
+    let local = Local::open_for_reading(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
+    check_layout(&local, root.display())?;
+    Ok(local)
+}
+
+/// Fails unless `root` is a data directory of Bellows.
+fn check_owner(root: &Path) -> Result<(), Failure> {
     match owner_of(root)? {
-        RootOwner::Bellows => open(root),
+        RootOwner::Bellows => Ok(()),
         RootOwner::Nobody => Err(Failure::new(format!(
             "{} is no data directory of bellows (it has no {VERSION_FILE}); name the one that bellows start was given",
             root.display()

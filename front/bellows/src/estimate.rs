@@ -17,7 +17,8 @@ pub(crate) struct IdleServer {
     pub(crate) owner_period: Duration,
     /// How often the server searches for garbage: one LIST for each store and one for the archive.
     pub(crate) search_period: Duration,
-    pub(crate) stores: usize,
+    /// Number of stores; `None` if their files are not in the object store.
+    pub(crate) stores: Option<usize>,
     /// How long the check of the store took at the start.
     pub(crate) probe: Duration,
     /// Whether the log is in the object store.
@@ -53,7 +54,7 @@ impl Estimate {
     pub(crate) fn of(prices: &Prices, idle: &IdleServer) -> Estimate {
         let each = |period: Duration| if period.is_zero() { 0.0 } else { DAY / period.as_secs_f64() };
         let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
-        let lists = each(idle.search_period) * (idle.stores + 1) as f64;
+        let lists = idle.stores.map_or(0.0, |stores| each(idle.search_period) * (stores + 1) as f64);
         let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
         let period = wal::sync_interval(request).max(idle.sync_period_min.unwrap_or_default());
         let busy = idle.has_log.then(|| each(period) * prices.put / 1_000.0);
@@ -100,7 +101,7 @@ mod tests {
         IdleServer {
             owner_period: Duration::from_secs(10),
             search_period: Duration::from_secs(86_400),
-            stores: 99,
+            stores: Some(99),
             probe: Duration::from_millis(500),
             has_log: true,
             sync_period_min: None,
@@ -119,6 +120,8 @@ mod tests {
         );
         let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();
         assert_eq!(without_log, "the store costs about $0.0005 on a day without writes");
+        let log_alone = Estimate::of(&AMAZON, &IdleServer { stores: None, ..idle() }).to_string();
+        assert!(log_alone.starts_with("the store costs about $0.0035 on a day"), "{log_alone}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Fsck, mut say: impl FnMut(&str) -> std::io::Result<(
     let root = &settings.root;
     let (files, log): (Arc<dyn Files>, Arc<dyn Files>) = match root.folder() {
         Some(folder) => {
-            let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(folder).map_err(|failure| {
+            let files: Arc<dyn Files> = Arc::new(data_dir::open_existing_for_reading(folder).map_err(|failure| {
                 Failure::new(format!(
                     "{failure}; a server that runs checks itself: hbck_chore_run in HBase's shell, and /api/check of its web \
                      port"
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Fsck, mut say: impl FnMut(&str) -> std::io::Result<(
         }
         None => {
             let files = root.open_for_reading(&settings.conf)?.files;
-            let log = log_place::open_for_reading(&world, &settings.conf, &files, root)?;
+            let log = log_place::open_for_reading(&world, &settings.conf, &files, root, None)?;
             (files, log)
         }
     };

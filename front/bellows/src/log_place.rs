@@ -12,12 +12,13 @@ use std::time::Duration;
 use conf::{Conf, keys};
 use door::{LogEnds, OwnLog};
 use env::World;
+use objectstore::Meter;
 use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmented, Version, swap_confirmed};
 
 use crate::data_dir;
 use crate::estimate::put_period;
 use crate::failure::Failure;
-use crate::root::{self, HBasePlace, LOG_FOLDER, Root};
+use crate::root::{self, HBasePlace, LOG_FOLDER, OpenRoot, Root};
 
 /// The object in the data directory that holds the folder of the log and an identifier, one a line. The folder is empty
 /// while the log is under the data directory; then the object may be absent.
@@ -36,11 +37,25 @@ pub(crate) fn open(
     root: &str,
     wal_dir: Option<&Root>,
 ) -> Result<Arc<dyn Files>, Failure> {
-    let elsewhere = match wal_dir {
-        Some(wal_dir) => Some((wal_dir.to_string(), wal_dir.open_for_log(conf)?)),
-        None => None,
+    open_metered(world, conf, files, root, wal_dir, None).map(|log| log.files)
+}
+
+/// Like [`open`]. If the log is in a bucket of its own, `meter` counts its requests, or else a meter of the bucket.
+pub(crate) fn open_metered(
+    world: &World,
+    conf: &Conf,
+    files: &Arc<dyn Files>,
+    root: &str,
+    wal_dir: Option<&Root>,
+    meter: Option<&Arc<Meter>>,
+) -> Result<OpenRoot, Failure> {
+    let Some(wal_dir) = wal_dir else {
+        let files = open_at(world, conf, files, root, None)?;
+        return Ok(OpenRoot { files, meter: meter.cloned(), probe: None });
     };
-    open_at(world, conf, files, root, elsewhere)
+    let opened = wal_dir.open_for_log(conf, meter)?;
+    let files = open_at(world, conf, files, root, Some((wal_dir.to_string(), opened.files)))?;
+    Ok(OpenRoot { files, ..opened })
 }
 
 /// Opens the log's place like [`open`], for a caller that has already opened the storage that `hbase.wal.dir` names.
@@ -225,12 +240,13 @@ fn of_another(log_place: &str, root: &str) -> Failure {
 }
 
 /// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
-/// Errors call the data `root`.
+/// Errors call the data `root`. If the log is in a bucket of its own, `meter` counts its requests.
 pub(crate) fn open_for_reading(
     world: &World,
     conf: &Conf,
     files: &Arc<dyn Files>,
     root: &Root,
+    meter: Option<&Arc<Meter>>,
 ) -> Result<Arc<dyn Files>, Failure> {
     let note = read(&**files, &root.to_string(), NOTE)?.map(|(note, _)| note);
     let place = note.as_deref().and_then(|note| note.split_once('\n')).map(|(place, _)| place);
@@ -244,7 +260,7 @@ pub(crate) fn open_for_reading(
                     folder.display()
                 )));
             }
-            bucket => bucket.open_for_reading_log(conf)?,
+            bucket => bucket.open_for_reading_log(conf, meter)?,
         },
     };
     Ok(Arc::new(growing(world, conf, log)?))

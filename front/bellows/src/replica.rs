@@ -12,12 +12,11 @@ use std::time::Duration;
 use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
 use master::{FollowedPrimary, Master, Mirror, MirrorOutcome, PrimaryCatalog};
-use objectstore::Prices;
+use objectstore::{Meter, Prices};
 use proto::{RegionInfo, TableDescriptor, catalog};
 use region::Region;
 use regionserver::{Primary, RegionServer, Replica, ReplicaOptions};
 use storage::{FileName, Files, Memory};
-use telemetry::Source;
 
 use crate::estimate::Estimate;
 use crate::failure::Failure;
@@ -38,7 +37,7 @@ const CATALOG_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) struct ReadReplica {
     world: World,
     primary: Primary,
-    pub(crate) meter: Option<Arc<dyn Source>>,
+    pub(crate) meter: Option<Arc<Meter>>,
     /// The files of the replica's own catalog.
     pub(crate) own: Arc<dyn Files>,
     options: ReplicaOptions,
@@ -51,7 +50,7 @@ impl ReadReplica {
     pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
         let (conf, root) = (&settings.conf, &settings.root);
         let OpenRoot { files, meter, .. } = root.open_for_reading(conf)?;
-        let log = log_place::open_for_reading(world, conf, &files, root)?;
+        let log = log_place::open_for_reading(world, conf, &files, root, meter.as_ref())?;
         let own: Arc<dyn Files> = Arc::new(Memory::new());
         let id = layout::cluster_id();
         let content = files.read(&id, 4096).map_err(|error| Failure::of_storage(root, &error))?;

@@ -11,9 +11,8 @@ use std::time::Duration;
 use conf::{Conf, keys};
 use env::World;
 use hdfs::{Continued, Hdfs, PartLimits};
-use objectstore::{Bucket, S3, Service};
+use objectstore::{Bucket, Meter, S3, Service};
 use storage::{FileName, Files};
-use telemetry::Source;
 
 use crate::azure::{self, Container};
 use crate::data_dir::{self, is_scheme};
@@ -57,7 +56,7 @@ pub(crate) enum BucketName {
 pub(crate) struct OpenRoot {
     pub(crate) files: Arc<dyn Files>,
     /// Counts the root's requests, if it is in an object store.
-    pub(crate) meter: Option<Arc<dyn Source>>,
+    pub(crate) meter: Option<Arc<Meter>>,
     /// How long the check of the store took; `None` for a folder, or if the store was not checked.
     pub(crate) probe: Option<Duration>,
 }
@@ -111,6 +110,11 @@ impl Root {
         }
     }
 
+    /// Whether the root is in an object store.
+    pub(crate) fn is_bucket(&self) -> bool {
+        matches!(self, Root::Bucket { .. })
+    }
+
     /// Returns what the root is in, for messages.
     pub(crate) fn medium(&self) -> &'static str {
         match self {
@@ -146,7 +150,7 @@ impl Root {
             }
             Root::Bucket { .. } => {}
         }
-        let (world, store) = (World::real(), self.bucket(conf)?);
+        let (world, store) = (World::real(), self.bucket(conf, None)?);
         let began = world.moment();
         // Logged before the probe: if the store does not answer, the probe repeats its requests for some time, and an
         // operator should know why.
@@ -154,7 +158,7 @@ impl Root {
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
         data_dir::check_layout(&*store, self)?;
-        Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe, files: store })
+        Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe, files: store })
     }
 
     /// Opens another server's root for reading: its store is not checked, and nothing is written.
@@ -167,15 +171,20 @@ impl Root {
             )));
         }
         self.refuse_hdfs()?;
-        let store = self.bucket(conf)?;
+        let store = self.bucket(conf, None)?;
         data_dir::check_is_there(&*store, self)?;
-        Ok(OpenRoot { meter: Some(Arc::clone(&store) as Arc<dyn Source>), probe: None, files: store })
+        Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe: None, files: store })
     }
 
-    /// Opens a bucket for reading that has only the write-ahead log of another server. Fails for a root in HDFS.
-    pub(crate) fn open_for_reading_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+    /// Opens a bucket for reading that has only the write-ahead log of another server. `meter` counts its requests. Fails
+    /// for a root in HDFS.
+    pub(crate) fn open_for_reading_log(
+        &self,
+        conf: &Conf,
+        meter: Option<&Arc<Meter>>,
+    ) -> Result<Arc<dyn Files>, Failure> {
         self.refuse_hdfs()?;
-        Ok(self.bucket(conf)?)
+        Ok(self.bucket(conf, meter)?)
     }
 
     /// Fails for a root in HDFS, which only its owner can read.
@@ -194,7 +203,7 @@ impl Root {
     pub(crate) fn open_for_single_files(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
         match self {
             Root::Folder(folder) => Err(Failure::new(format!("{} is no URL of a store", folder.display()))),
-            Root::Bucket { .. } => Ok(self.bucket(conf)?),
+            Root::Bucket { .. } => Ok(self.bucket(conf, None)?),
             Root::Hdfs { url, folder } => {
                 let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
                 Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))
@@ -202,22 +211,29 @@ impl Root {
         }
     }
 
-    /// Opens the root for the log alone.
-    pub(crate) fn open_for_log(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+    /// Opens the root for the log alone. `meter` counts the requests to a bucket, if there is one; otherwise the bucket gets
+    /// a meter of its own.
+    pub(crate) fn open_for_log(&self, conf: &Conf, meter: Option<&Arc<Meter>>) -> Result<OpenRoot, Failure> {
         let folder = match self {
             Root::Folder(folder) => folder,
-            Root::Bucket { .. } => return Ok(self.connect(conf)?),
+            Root::Bucket { .. } => {
+                let (world, store) = (World::real(), self.bucket(conf, meter)?);
+                let began = world.moment();
+                store.probe().map_err(|error| self.unreachable(conf, &error))?;
+                let probe = Some(world.moment().since(began));
+                return Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe, files: store });
+            }
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
                 files.base().take().map_err(|error| self.not_served(&error))?;
-                return Ok(Arc::new(files));
+                return Ok(OpenRoot { files: Arc::new(files), meter: None, probe: None });
             }
         };
         let local = storage::Local::open(folder).map_err(|error| {
             let remedy = "make the folder writable for this process, or set hbase.wal.dir to another";
             Failure::new(format!("hbase.wal.dir is {self}: {error}; {remedy}"))
         })?;
-        Ok(Arc::new(local))
+        Ok(OpenRoot { files: Arc::new(local), meter: None, probe: None })
     }
 
     /// Checks that a store can do what a server needs, as a start does; does nothing for a folder.
@@ -249,15 +265,17 @@ impl Root {
 
     /// Connects to the store, after a check that it keeps the promises on which the data depends.
     fn connect(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
-        let store = self.bucket(conf)?;
+        let store = self.bucket(conf, None)?;
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         Ok(store)
     }
 
-    /// Returns the bucket that the settings name. The root must be in a bucket.
-    fn bucket(&self, conf: &Conf) -> Result<Arc<Bucket>, Failure> {
+    /// Returns the bucket that the settings name. The root must be in a bucket. `meter` counts its requests, or else a meter
+    /// of its own.
+    fn bucket(&self, conf: &Conf, meter: Option<&Arc<Meter>>) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
-        let store = Bucket::new(options(conf, bucket, prefix)?);
+        let options = options(conf, bucket, prefix)?;
+        let store = Bucket::new(objectstore::Options { meter: meter.cloned(), ..options });
         store.map(Arc::new).map_err(|error| self.unreachable(conf, &error))
     }
 
@@ -380,7 +398,8 @@ fn s3_endpoint(conf: &Conf) -> Result<Option<String>, Failure> {
     let endpoint: String = conf.value(&keys::cluster::S3_ENDPOINT)?;
     let variable = || std::env::var("AWS_ENDPOINT_URL").ok();
     let endpoint = Some(endpoint).filter(|url| !url.is_empty()).or_else(variable);
-    let with_scheme = |url: String| if url.contains("://") { url } else { format!("https://{url}") };
+    let scheme = if conf.value(&keys::cluster::S3_SSL)? { "https" } else { "http" };
+    let with_scheme = |url: String| if url.contains("://") { url } else { format!("{scheme}://{url}") };
     Ok(endpoint.filter(|url| !url.is_empty()).map(with_scheme))
 }
 

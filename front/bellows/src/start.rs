@@ -97,15 +97,17 @@ pub(crate) fn run(
     let foreign = ForeignStores::new(&settings.conf, root)?;
     let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
     let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
-    let (OpenRoot { files, meter, probe }, log_files) = match &replica {
+    let (files, OpenRoot { files: log_files, meter, probe }) = match &replica {
         Some(replica) => {
-            let own = OpenRoot { files: Arc::clone(&replica.own), meter: replica.meter.clone(), probe: None };
-            (own, Arc::new(storage::Memory::new()) as Arc<dyn storage::Files>)
+            let log: Arc<dyn storage::Files> = Arc::new(storage::Memory::new());
+            (Arc::clone(&replica.own), OpenRoot { files: log, meter: replica.meter.clone(), probe: None })
         }
         None => {
-            let opened = root.open(&settings.conf)?;
-            let log = log_place::open(&world, &settings.conf, &opened.files, &root.to_string(), wal_dir)?;
-            (opened, log)
+            let OpenRoot { files, meter, probe } = root.open(&settings.conf)?;
+            let place = root.to_string();
+            let log =
+                log_place::open_metered(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
+            (files, OpenRoot { probe: log.probe.or(probe), ..log })
         }
     };
     let log_root = wal_dir.unwrap_or(root).to_string();
@@ -265,7 +267,9 @@ pub(crate) fn run(
             let master = Arc::clone(&master);
             move || master.failed_regions().iter().map(ToString::to_string).collect()
         }),
-        meters: meter.into_iter().chain(spans.clone().map(|spans| spans as Arc<dyn Source>)).collect(),
+        meters: (meter.into_iter().map(|meter| meter as Arc<dyn Source>))
+            .chain(spans.clone().map(|spans| spans as Arc<dyn Source>))
+            .collect(),
     });
 
     for key in settings.conf.unknown().filter(|key| !root.understands(key)) {
@@ -291,9 +295,11 @@ pub(crate) fn run(
             let idle = IdleServer {
                 owner_period: options.wake_period,
                 search_period: options.unnamed_files_period,
-                stores: server.regions().all().iter().map(|region| region.load().stores.len()).sum(),
+                stores: root
+                    .is_bucket()
+                    .then(|| server.regions().all().iter().map(|region| region.load().stores.len()).sum()),
                 probe,
-                has_log: wal_dir.is_none(),
+                has_log: wal_dir.unwrap_or(root).is_bucket(),
                 sync_period_min,
             };
             Estimate::of(&prices, &idle)

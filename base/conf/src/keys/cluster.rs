@@ -10,6 +10,8 @@ keys! {
     WAL_DIR: Text = "hbase.wal.dir", "";
     /// URL of the S3-compatible store. Empty: the value of `AWS_ENDPOINT_URL`, or Amazon's S3.
     S3_ENDPOINT: Text = "fs.s3a.endpoint", "";
+    /// Whether an `fs.s3a.endpoint` without a scheme is an `https:` URL; otherwise it is an `http:` URL.
+    S3_SSL: Flag = "fs.s3a.connection.ssl.enabled", "true";
     /// AWS region of the bucket. Empty: the value of `AWS_REGION`, or that of the profile in `~/.aws`, or us-east-1.
     S3_REGION: Text = "fs.s3a.endpoint.region", "";
     /// Access key for the S3-compatible store. Empty: from the environment (`AWS_ACCESS_KEY_ID`), a profile in `~/.aws`

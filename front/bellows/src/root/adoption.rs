@@ -28,10 +28,11 @@ enum Medium {
 }
 
 impl Root {
-    /// Opens the root folder of an HBase. Fails if it was adopted already.
-    pub(crate) fn open_of_hbase(&self, conf: &Conf) -> Result<HBasePlace, Failure> {
+    /// Opens the root folder of an HBase. Fails if it was adopted already. With `for_reading` a folder may be on a read-only
+    /// file system.
+    pub(crate) fn open_of_hbase(&self, conf: &Conf, for_reading: bool) -> Result<HBasePlace, Failure> {
         if let Root::Folder(folder) = self {
-            let files = Arc::new(data_dir::open_of_hbase(folder)?);
+            let files = Arc::new(data_dir::open_of_hbase(folder, for_reading)?);
             return Ok(HBasePlace { files, root: self.clone(), medium: Medium::Folder });
         }
         let place = self.open_logs_of_hbase(conf)?;
@@ -42,9 +43,9 @@ impl Root {
     /// Opens the place in which an HBase has its logs.
     pub(crate) fn open_logs_of_hbase(&self, conf: &Conf) -> Result<HBasePlace, Failure> {
         let (files, medium): (Arc<dyn Files>, Medium) = match self {
-            Root::Folder(_) => (self.open_for_log(conf)?, Medium::Folder),
+            Root::Folder(_) => (self.open_for_log(conf, None)?.files, Medium::Folder),
             Root::Bucket { .. } => {
-                let bucket = self.bucket(conf)?;
+                let bucket = self.bucket(conf, None)?;
                 (Arc::clone(&bucket) as Arc<dyn Files>, Medium::Bucket(bucket))
             }
             Root::Hdfs { url, folder } => {

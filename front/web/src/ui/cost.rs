@@ -142,7 +142,7 @@ fn body(bill: &Bill, prices: &[(&str, f64)]) -> Markup {
                     } }
                 }
             }
-            p.note { "Repetitions by the HTTP client are not counted. A log in a bucket of its own (hbase.wal.dir) is not in this list." }
+            p.note { "Repeated requests are counted. A log in a bucket of its own (hbase.wal.dir) is in the list, too." }
         }
         section aria-labelledby="prices" {
             h2 #prices { "Price list" }
