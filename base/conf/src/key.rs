@@ -77,8 +77,14 @@ kinds! {
         ];
         let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
         KNOWN.contains(&name).then(|| name.to_owned()).ok_or(
-            "SteppingSplitPolicy, IncreasingToUpperBoundRegionSplitPolicy, ConstantSizeRegionSplitPolicy,              KeyPrefixRegionSplitPolicy, DelimitedKeyPrefixRegionSplitPolicy or DisabledRegionSplitPolicy",
+            "SteppingSplitPolicy, IncreasingToUpperBoundRegionSplitPolicy, ConstantSizeRegionSplitPolicy, \
+             KeyPrefixRegionSplitPolicy, DelimitedKeyPrefixRegionSplitPolicy or DisabledRegionSplitPolicy",
         )
+    };
+    /// Which rows a split keeps together.
+    SplitRestrictionKind: String, "", |text: &str| {
+        const KNOWN: [&str; 3] = ["None", "KeyPrefix", "DelimitedKeyPrefix"];
+        KNOWN.contains(&text).then(|| text.to_owned()).ok_or("None, KeyPrefix or DelimitedKeyPrefix")
     };
     /// The class of a compaction policy, with or without HBase's package.
     CompactionPolicyName: String, "", |text: &str| {

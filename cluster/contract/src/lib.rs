@@ -26,6 +26,6 @@ mod term;
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
 pub use servers::{
     CloneOrder, InheritOrder, MasterRequests, OpenOrder, RegionReport, RegionServers, RegionShape,
-    ServerFuture, SnapshotContent, SnapshotOrder,
+    ServerFuture, SnapshotContent, SnapshotOrder, SplitRow,
 };
 pub use term::{StaleTerm, Term, TermLedger};

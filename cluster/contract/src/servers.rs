@@ -75,8 +75,21 @@ pub struct RegionShape {
     /// Whether the region refers to files of a parent. Such a region can be neither split nor merged before it is
     /// compacted.
     pub has_references: bool,
-    /// The row that divides the region's data best; `None` if it has too little data, or if no row was requested.
+    /// Whether the split policy of the table permits any split.
+    pub can_split: bool,
+    /// The row at which to split; `None` if the region has too little data, or if no row was requested.
     pub split_row: Option<Bytes>,
+}
+
+/// The row that a [shape](RegionServers::shape) should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SplitRow {
+    /// None.
+    None,
+    /// The row that divides the region's data best. The region may be flushed to find it.
+    Best,
+    /// This row, as the table's split restriction shortens it.
+    Given(Bytes),
 }
 
 /// What a server reports of a region that it has open.
@@ -130,9 +143,8 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// readers. Snapshots do not count: they find their files in the archive.
     fn is_needed(&self, server: &ServerName, folder: FileName) -> ServerFuture<bool>;
 
-    /// Returns the shape of an open region. If `find_row` is set, the shape has a split row, unless the region has
-    /// none, and the region may be flushed to find it.
-    fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape>;
+    /// Returns the shape of an open region, with the split row that is asked for, unless the region has none.
+    fn shape(&self, server: &ServerName, region: &EncodedName, row: SplitRow) -> ServerFuture<RegionShape>;
 
     /// Removes the folder of a table, region or family that is not in the catalog any more and whose regions are
     /// closed. Files that a link, a snapshot or a reader still needs are moved to the archive; all others are deleted.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use contract::{
     CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape,
-    ServerFuture, SnapshotContent, SnapshotOrder, Stamp, Term,
+    ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, Stamp, Term,
 };
 use env::World;
 use env::sync::Mutex;
@@ -200,8 +200,8 @@ impl Assignments {
     }
 
     /// Returns the shape of an open region. See [`RegionServers::shape`].
-    pub(crate) fn shape(&self, region: &EncodedName, find_row: bool) -> Result<RegionShape, Exception> {
-        self.ask(region, |server| self.servers.shape(server, region, find_row))
+    pub(crate) fn shape(&self, region: &EncodedName, row: &SplitRow) -> Result<RegionShape, Exception> {
+        self.ask(region, |server| self.servers.shape(server, region, row.clone()))
     }
 
     /// Deletes the folder of a table, region or family that is no longer in the catalog. See

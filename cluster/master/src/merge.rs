@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::SplitRow;
 use proto::{RegionId, RegionInfo, TableName, pb};
 use rpc::{Exception, class};
 
@@ -61,7 +62,7 @@ impl Master {
             let has_parents = self.read_view(|view| {
                 view.region(parent.encoded_name()).is_some_and(|row| !row.merged_from.is_empty())
             });
-            let shape = self.regions.shape(parent.encoded_name(), false)?;
+            let shape = self.regions.shape(parent.encoded_name(), &SplitRow::None)?;
             if has_parents || shape.has_references {
                 // The client may try again: when the region was compacted and its parents were deleted, the merge is
                 // possible.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use cell::string_binary;
-use contract::MasterRequests;
+use contract::{MasterRequests, SplitRow};
 use proto::{RegionId, RegionInfo, TableName, pb};
 use rpc::Exception;
 
@@ -85,11 +85,19 @@ impl Master {
         self.check_serves(region)
     }
 
-    /// Returns the row at which a region is split: the requested row or, if none is requested, the row that divides the
-    /// region's data best. Fails if there is no such row, if it is not inside the region, or while the region refers to
-    /// files of its parents.
+    /// Returns the row at which a region is split: the requested row, as the table's split restriction shortens it, or, if
+    /// none is requested, the row that divides the region's data best. Fails if there is no such row, if it is not inside the
+    /// region, if the table's split policy forbids every split, or while the region refers to files of its parents.
     fn split_row(&self, region: &RegionInfo, asked: Option<Bytes>) -> Result<Bytes, Exception> {
-        let shape = self.regions.shape(region.encoded_name(), asked.is_none())?;
+        let wanted = asked.map_or(SplitRow::Best, SplitRow::Given);
+        let shape = self.regions.shape(region.encoded_name(), &wanted)?;
+        if !shape.can_split {
+            return Err(Exception::do_not_retry(format!(
+                "{} NOT splittable: the split policy of table {} is DisabledRegionSplitPolicy",
+                region.encoded_name(),
+                region.table()
+            )));
+        }
         if shape.has_references {
             // A compaction removes the cause, so clients may try again.
             return Err(Exception::io(format!(
@@ -97,7 +105,7 @@ impl Master {
                 region.encoded_name()
             )));
         }
-        let row = asked.or(shape.split_row).ok_or_else(|| {
+        let row = shape.split_row.ok_or_else(|| {
             Exception::do_not_retry(
                 "Region not splittable because bestSplitPoint = null, maybe table is too small for auto split. For force \
                  split, try specifying split row",

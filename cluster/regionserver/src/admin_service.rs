@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::string_binary;
 use prost::Message;
-use proto::pb;
+use proto::{RegionId, RegionInfo, TableName, pb};
 use region::Region;
 use rpc::{Answer, Call, Exception, Reply, Service, class};
 
@@ -20,6 +20,8 @@ pub struct AdminService {
     server: Arc<RegionServer>,
 }
 
+/// The start key of the region that stands for the MOB files of a table. Source: HBase 2.6 `MobUtils.getMobRegionInfo`.
+const MOB_START_KEY: &[u8] = b".mob";
 /// Names of the methods that a read replica refuses, because they change files or control compactions.
 const CHANGES: [&str; 5] =
     ["FlushRegion", "RollWALWriter", "CompactRegion", "CompactionSwitch", "ClearCompactionQueues"];
@@ -88,14 +90,41 @@ impl AdminService {
         Ok(Ok(reply).into())
     }
 
+    /// Answers for the region that stands for the MOB files of a table. They are compacted by major compactions that a client
+    /// or the MOB chore has requested; in HBase the state is MAJOR or NONE, too.
+    fn mob_region_info(&self, mob: &RegionInfo, with_state: bool) -> pb::GetRegionInfoResponse {
+        let regions = self.server.regions().of_table(mob.table());
+        let has_mob = |region: &Region| {
+            let table = region.table();
+            table.families().iter().any(|family| family.options().is_ok_and(|options| options.is_mob))
+        };
+        let is_major = |region: &Arc<Region>| self.server.background.compacting(region).major;
+        let major = regions.iter().any(|region| is_major(region) && has_mob(region));
+        let compacting = PendingCompactions { minor: false, major };
+        pb::GetRegionInfoResponse {
+            region_info: mob.into(),
+            compaction_state: with_state.then(|| compaction_state(compacting)),
+            splittable: None,
+            mergeable: None,
+            best_split_row: None,
+        }
+    }
+
     fn region_info(&self, call: &Call) -> Result<Answer, Exception> {
         let request: pb::GetRegionInfoRequest = call.decode()?;
+        if let Some(mob) = mob_region(&request.region.value) {
+            return Ok(Ok(Reply::of(&self.mob_region_info(&mob, request.compaction_state()))).into());
+        }
         let region = self.server.regions().find(&request.region)?;
         let compacting = self.server.background.compacting(&region);
         let mut response = pb::GetRegionInfoResponse {
             region_info: region.info().into(),
             compaction_state: request.compaction_state().then(|| compaction_state(compacting)),
-            splittable: Some(!region.info().is_meta() && !region.has_references()),
+            splittable: Some(
+                !region.info().is_meta()
+                    && !region.has_references()
+                    && self.server.split_policy(&region).can_split(),
+            ),
             mergeable: Some(!region.has_references()),
             best_split_row: None,
         };
@@ -276,6 +305,14 @@ fn clear_compaction_queues(server: &RegionServer, names: &[String]) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Returns the region that stands for the MOB files of a table in HBase's API, if this is its name.
+fn mob_region(name: &[u8]) -> Option<RegionInfo> {
+    let table = name.split(|byte| *byte == b',').next()?;
+    let table: TableName = std::str::from_utf8(table).ok()?.parse().ok()?;
+    let mob = RegionInfo::new(table, MOB_START_KEY.into(), Bytes::new(), RegionId(0)).ok()?;
+    (mob.name() == name).then_some(mob)
 }
 
 fn compaction_state(compacting: PendingCompactions) -> i32 {

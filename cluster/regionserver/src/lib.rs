@@ -70,6 +70,6 @@ pub use replica::{Primary, Replica, ReplicaOptions};
 pub use request::filter_of;
 pub use server::{Foundation, RegionServer};
 pub use services::services;
-pub use split_policy::SplitOptions;
+pub use split_policy::{SplitOptions, SplitRestriction};
 pub use tasks::{Task, TaskCall, TaskFilter, TaskState};
 pub use throughput::{OffPeakHours, ThroughputOptions};

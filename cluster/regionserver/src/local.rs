@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use contract::{
     CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, StaleTerm, Stamp, Term, TermLedger,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::Runtime;
 use env::sync::Mutex;
@@ -222,12 +222,18 @@ impl RegionServers for LocalServers {
         self.order(server, move |inner| inner.told(inner.server.janitor.is_needed_elsewhere(&folder)))
     }
 
-    fn shape(&self, server: &ServerName, region: &EncodedName, find_row: bool) -> ServerFuture<RegionShape> {
+    fn shape(&self, server: &ServerName, region: &EncodedName, row: SplitRow) -> ServerFuture<RegionShape> {
         let region = region.clone();
         self.order(server, move |inner| {
             let region = inner.find(&region)?;
-            let split_row = if find_row { inner.told(inner.server.find_split_row(&region))? } else { None };
-            Ok(RegionShape { has_references: region.has_references(), split_row })
+            let policy = inner.server.split_policy(&region);
+            let split_row = match row {
+                SplitRow::None => None,
+                SplitRow::Best => inner.told(inner.server.find_split_row(&region))?,
+                SplitRow::Given(row) => Some(policy.restricted(&row)),
+            };
+            let (has_references, can_split) = (region.has_references(), policy.can_split());
+            Ok(RegionShape { has_references, can_split, split_row })
         })
     }
 

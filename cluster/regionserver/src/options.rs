@@ -11,7 +11,7 @@ use proto::descriptor::Attributes;
 use region::{CompactionPolicy, DateTieredOptions, Level, OpenFiles, RegionOptions, StripeOptions};
 
 use crate::call_sample::CallKind;
-use crate::split_policy::SplitOptions;
+use crate::split_policy::{SplitOptions, SplitRestriction};
 use crate::throughput::{OffPeakHours, ThroughputOptions};
 
 /// The options of a region server. Most fields are the values of the configuration keys that they name.
@@ -180,6 +180,11 @@ impl Options {
                 all_stores: conf.value(&split::ALL_STORES)?,
                 initial_bytes: conf.value_if_set(&split::INITIAL_SIZE)?,
                 regions_max: conf.value(&split::REGIONS_MAX)?,
+                restriction: SplitRestriction {
+                    kind: conf.value(&split::RESTRICTION)?,
+                    prefix_length: conf.value(&split::RESTRICTION_PREFIX)?,
+                    delimiter: conf.value(&split::RESTRICTION_DELIMITER)?,
+                },
             },
             info_port: u16::try_from(conf.value(&key::INFO_PORT)?).ok(),
         })

@@ -39,6 +39,21 @@ pub struct SplitOptions {
     /// Number of regions on the server from which on the server requests no split
     /// (`hbase.regionserver.regionSplitLimit`).
     pub regions_max: u64,
+    /// Which rows stay together, with every policy.
+    pub restriction: SplitRestriction,
+}
+
+/// The site's split restriction; its values are those of a table's attributes of the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SplitRestriction {
+    /// `None`, `KeyPrefix` or `DelimitedKeyPrefix` (`hbase.regionserver.region.split_restriction.type`).
+    pub kind: String,
+    /// Number of bytes at the beginning of a row, for `KeyPrefix`; 0 for none
+    /// (`hbase.regionserver.region.split_restriction.prefix_length`).
+    pub prefix_length: u64,
+    /// The bytes before which a row is cut, for `DelimitedKeyPrefix`; empty for none
+    /// (`hbase.regionserver.region.split_restriction.delimiter`).
+    pub delimiter: String,
 }
 
 /// How the size limit of a region grows.
@@ -64,7 +79,10 @@ enum Prefix {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SplitPolicy {
     growth: Growth,
+    /// The rows that the policy keeps together.
     prefix: Prefix,
+    /// The rows that the split restriction keeps together.
+    restriction: Prefix,
     file_bytes_max: u64,
     initial_bytes: u64,
     all_stores: bool,
@@ -99,20 +117,23 @@ impl SplitPolicy {
             }
             _ => None,
         };
-        // If the table has a split restriction, it counts with every policy.
-        let restriction = "hbase.regionserver.region.split_restriction.";
-        let prefix = of_policy.or_else(|| match said(&format!("{restriction}type")) {
-            Some("KeyPrefix") => length(&format!("{restriction}prefix_length")).map(Prefix::Length),
-            Some("DelimitedKeyPrefix") => {
-                delimiter(&format!("{restriction}delimiter")).map(Prefix::Delimiter)
-            }
+        let key = |name: &str| format!("hbase.regionserver.region.split_restriction.{name}");
+        let site = &options.restriction;
+        let of_site = usize::try_from(site.prefix_length).ok().filter(|length| *length > 0);
+        let delimiter_of_site = Bytes::copy_from_slice(site.delimiter.as_bytes());
+        let restriction = match said(&key("type")).unwrap_or(&site.kind) {
+            "KeyPrefix" => length(&key("prefix_length")).or(of_site).map(Prefix::Length),
+            "DelimitedKeyPrefix" => delimiter(&key("delimiter"))
+                .or_else(|| (!delimiter_of_site.is_empty()).then_some(delimiter_of_site))
+                .map(Prefix::Delimiter),
             _ => None,
-        });
+        };
         let of_table = table.options().ok().and_then(|options| options.max_file_bytes);
         let bytes = of_table.filter(|bytes| *bytes > 0).unwrap_or(options.file_bytes_max);
         SplitPolicy {
             growth,
-            prefix: prefix.unwrap_or(Prefix::None),
+            prefix: of_policy.unwrap_or(Prefix::None),
+            restriction: restriction.unwrap_or(Prefix::None),
             file_bytes_max: with_jitter(bytes, options.jitter, region),
             initial_bytes: options.initial_bytes.unwrap_or(flush_bytes.saturating_mul(2)),
             all_stores: options.all_stores,
@@ -138,18 +159,36 @@ impl SplitPolicy {
         size > most
     }
 
+    /// Whether the policy permits any split.
+    pub(crate) fn can_split(&self) -> bool {
+        self.growth != Growth::Disabled
+    }
+
+    /// Returns the row at which to split, instead of a row that a client gave: its prefix, if the table or the site
+    /// restricts splits.
+    pub(crate) fn restricted(&self, row: &Bytes) -> Bytes {
+        self.restriction.of(row)
+    }
+
     /// Returns the row at which to split, instead of the middle `row`: the prefix of `row`, if rows with a common
     /// prefix stay together. `None` if the result is not inside the region.
     pub(crate) fn split_row(&self, row: &Bytes, region: &RegionInfo) -> Option<Bytes> {
-        let end = match &self.prefix {
+        let row = self.prefix.of(&self.restriction.of(row));
+        (row > *region.start_key() && region.contains_row(&row)).then_some(row)
+    }
+}
+
+impl Prefix {
+    /// Returns what is equal in all rows that stay together with `row`.
+    fn of(&self, row: &Bytes) -> Bytes {
+        let end = match self {
             Prefix::None => row.len(),
             Prefix::Length(length) => row.len().min(*length),
             Prefix::Delimiter(delimiter) => {
                 row.windows(delimiter.len()).position(|at| at == delimiter).unwrap_or(row.len())
             }
         };
-        let row = row.slice(..end);
-        (row > *region.start_key() && region.contains_row(&row)).then_some(row)
+        row.slice(..end)
     }
 }
 
@@ -177,6 +216,7 @@ mod tests {
             all_stores: false,
             initial_bytes: None,
             regions_max: 1000,
+            restriction: SplitRestriction::default(),
         }
     }
 
@@ -253,6 +293,33 @@ mod tests {
             ],
         );
         assert_eq!(row(&restricted, "mnopq"), Some("mn".into()));
+        assert_eq!(restricted.restricted(&"mnopq".into()), "mn");
+        assert_eq!(delimiter.restricted(&"user_1__a".into()), "user_1__a", "a policy is no restriction");
+    }
+
+    #[test]
+    fn the_site_can_restrict_splits_and_a_table_overrides_it() {
+        let restriction = |kind: &str| SplitRestriction {
+            kind: kind.to_owned(),
+            prefix_length: 3,
+            delimiter: "/".to_owned(),
+        };
+        let restricted = |kind: &str, attributes: &[(&'static str, &'static str)]| {
+            let options = SplitOptions { restriction: restriction(kind), ..options("SteppingSplitPolicy") };
+            policy(&options, attributes).restricted(&"ab/cdef".into())
+        };
+        let key = "hbase.regionserver.region.split_restriction.type";
+        assert_eq!(restricted("KeyPrefix", &[]), "ab/");
+        assert_eq!(restricted("DelimitedKeyPrefix", &[]), "ab");
+        assert_eq!(restricted("None", &[]), "ab/cdef");
+        assert_eq!(restricted("KeyPrefix", &[(key, "None")]), "ab/cdef");
+        assert_eq!(restricted("None", &[(key, "KeyPrefix")]), "ab/");
+    }
+
+    #[test]
+    fn only_the_disabled_policy_forbids_every_split() {
+        assert!(!policy(&options("DisabledRegionSplitPolicy"), &[]).can_split());
+        assert!(policy(&options("ConstantSizeRegionSplitPolicy"), &[]).can_split());
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl RegionServer {
         Ok(region.best_split_row()?.and_then(|row| policy.split_row(&row, region.info())))
     }
 
-    fn split_policy(&self, region: &Region) -> SplitPolicy {
+    pub(crate) fn split_policy(&self, region: &Region) -> SplitPolicy {
         SplitPolicy::of_region(&self.options().split, &region.table(), region.info(), region.flush_size())
     }
 

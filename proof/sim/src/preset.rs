@@ -109,7 +109,8 @@ impl Preset {
                 (settings.log.files_min, settings.log.files_max) = (LOG_FILES, LOG_FILES);
                 settings.server.flush_period = Duration::ZERO;
                 settings.server.log_roll_period = Duration::ZERO;
-                settings.server.split.policy = "DisabledRegionSplitPolicy".to_owned();
+                settings.server.split.policy = "ConstantSizeRegionSplitPolicy".to_owned();
+                settings.server.split.file_bytes_max = NEVER_REACHED;
             }
             Preset::ShortLogs => {
                 settings.log.file_bytes_max = settings.log.file_bytes_max.min(LOG_FILE_BYTES_MAX);

@@ -85,6 +85,19 @@ impl std::fmt::Debug for Settings {
     }
 }
 
+/// Draws when regions are split by their size. In a third of the runs none is: clients can still split regions.
+fn draw_split(random: &mut Random) -> regionserver::SplitOptions {
+    let policy = random.choose(&[None, Some("SteppingSplitPolicy"), Some("ConstantSizeRegionSplitPolicy")]);
+    let file_bytes_max = random.spread(16 << 10, 1 << 20);
+    regionserver::SplitOptions {
+        policy: policy.unwrap_or("ConstantSizeRegionSplitPolicy").to_owned(),
+        file_bytes_max: if policy.is_some() { file_bytes_max } else { u64::MAX },
+        initial_bytes: Some(random.spread(8 << 10, 1 << 20)),
+        regions_max: 16,
+        ..regionserver::Options::default().split
+    }
+}
+
 impl Settings {
     /// Draws random settings with small limits, so that everything happens often.
     pub fn draw(random: &mut Random) -> Settings {
@@ -129,19 +142,7 @@ impl Settings {
             unnamed_files_grace: Duration::from_millis(random.spread(100, 20_000)),
             log_roll_period: Duration::from_secs(random.spread(2, 3_600)),
             memstore_bytes_max: 64 << 20,
-            split: regionserver::SplitOptions {
-                policy: random
-                    .choose(&[
-                        "DisabledRegionSplitPolicy",
-                        "SteppingSplitPolicy",
-                        "ConstantSizeRegionSplitPolicy",
-                    ])
-                    .to_owned(),
-                file_bytes_max: random.spread(16 << 10, 1 << 20),
-                initial_bytes: Some(random.spread(8 << 10, 1 << 20)),
-                regions_max: 16,
-                ..regionserver::Options::default().split
-            },
+            split: draw_split(random),
             ..regionserver::Options::default()
         };
         let region = match random.one_in(4) {

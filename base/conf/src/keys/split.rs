@@ -16,6 +16,14 @@ keys! {
     /// Size above which the only region of a table on a server is split, unless the policy is
     /// ConstantSizeRegionSplitPolicy or DisabledRegionSplitPolicy. If unset, twice the flush size.
     INITIAL_SIZE: Size = "hbase.increasing.policy.initial.size", "268435456";
+    /// Which rows a split keeps in one region, also one at a row that a client gives: None, KeyPrefix (rows that begin with the
+    /// same bytes) or DelimitedKeyPrefix (rows that are equal up to a delimiter). A table's attribute of this name overrides it.
+    RESTRICTION: SplitRestrictionKind = "hbase.regionserver.region.split_restriction.type", "None";
+    /// Number of bytes at the beginning of a row, for KeyPrefix; 0 means no restriction. A table's attribute of this name
+    /// overrides it.
+    RESTRICTION_PREFIX: Count = "hbase.regionserver.region.split_restriction.prefix_length", "0";
+    /// The delimiter, for DelimitedKeyPrefix; empty means no restriction. A table's attribute of this name overrides it.
+    RESTRICTION_DELIMITER: Text = "hbase.regionserver.region.split_restriction.delimiter", "";
     /// Number of regions on a server above which it requests no splits.
     REGIONS_MAX: Count = "hbase.regionserver.regionSplitLimit", "1000";
 }

@@ -2,6 +2,7 @@
 //! find the change complete or not begun, and must be able to continue.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use proto::catalog::{RegionRow, RegionState, TableState};
@@ -368,6 +369,11 @@ fn splits_and_merges_are_refused_when_they_are_switched_off() {
     assert!(merge_all(&life).expect_err("refused").message.contains("merge switch is off"));
     life.master.switches.set(Switch::Split, true).expect("switched");
     life.master.switches.set(Switch::Merge, true).expect("switched");
+    life.servers.forbids_splits.store(true, Ordering::Relaxed);
+    assert!(
+        split(&life).expect_err("refused").message.contains("NOT splittable: the split policy of table t")
+    );
+    life.servers.forbids_splits.store(false, Ordering::Relaxed);
     let mut schema = schema("t", &["f"]);
     for key in ["SPLIT_ENABLED", "MERGE_ENABLED"] {
         schema.attributes.push(pb::BytesBytesPair { first: key.into(), second: "false".into() });

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use contract::{
     CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, StaleTerm, Stamp, Term, TermLedger,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Term, TermLedger,
 };
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
@@ -63,6 +64,8 @@ pub(super) struct FakeServers {
     stopped: Mutex<BTreeSet<ServerName>>,
     /// The row that every region reports as the best one for a split.
     pub(super) split_row: Mutex<Option<Bytes>>,
+    /// Whether the split policy of every table forbids splits.
+    pub(super) forbids_splits: AtomicBool,
     /// Every region that was opened.
     infos: Mutex<BTreeMap<EncodedName, RegionInfo>>,
     /// Every schema that a region was opened with.
@@ -100,6 +103,7 @@ impl FakeServers {
             known: Mutex::default(),
             stopped: Mutex::default(),
             split_row: Mutex::default(),
+            forbids_splits: AtomicBool::default(),
             infos: Mutex::default(),
             schemas: Mutex::default(),
             sizes: Mutex::default(),
@@ -431,7 +435,11 @@ impl FakeServers {
         let schemas = self.infos.lock();
         let info = schemas.get(region).expect("it was opened");
         let refers = self.files.open(&layout::region_folder(info).join("f").join("0123.refers")).is_ok();
-        RegionShape { has_references: refers, split_row: self.split_row.lock().clone() }
+        RegionShape {
+            has_references: refers,
+            can_split: !self.forbids_splits.load(Ordering::Relaxed),
+            split_row: self.split_row.lock().clone(),
+        }
     }
 
     fn drop_here(&self, folder: &FileName) -> Result<(), Exception> {
@@ -540,9 +548,14 @@ impl RegionServers for FakeServers {
         answered(named.map(|named| named.contains(folder.last())))
     }
 
-    fn shape(&self, server: &ServerName, region: &EncodedName, _find_row: bool) -> ServerFuture<RegionShape> {
+    fn shape(&self, server: &ServerName, region: &EncodedName, row: SplitRow) -> ServerFuture<RegionShape> {
         self.assert_owner(server, region);
-        answered(Ok(self.shape_here(region)))
+        let shape = self.shape_here(region);
+        answered(Ok(match row {
+            SplitRow::None => RegionShape { split_row: None, ..shape },
+            SplitRow::Best => shape,
+            SplitRow::Given(row) => RegionShape { split_row: Some(row), ..shape },
+        }))
     }
 
     fn drop_folder(&self, _server: &ServerName, folder: FileName) -> ServerFuture<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message;
-use proto::{RegionInfo, ServerName, pb};
+use proto::{RegionId, RegionInfo, ServerName, pb};
 use rpc::{Answer, Service};
 
 use super::bench::{Bench, class};
@@ -71,6 +71,15 @@ fn queued_compactions_are_reported() {
     compact(true, Some("f")).expect("queued once");
     assert_eq!(state(), MajorAndMinor);
     assert_eq!(class(&compact(true, Some("x")).expect_err("no family")), "NoSuchColumnFamilyException");
+    // HBase's clients ask for the state of MOB compactions with a region that does not exist.
+    let mob = RegionInfo::new("t".parse().expect("a name"), ".mob".into(), Bytes::new(), RegionId(0));
+    let request = pb::GetRegionInfoRequest {
+        region: pb::RegionSpecifier { r#type: 1, value: mob.expect("a region").name().clone() },
+        compaction_state: Some(true),
+        best_split_row: Option::None,
+    };
+    let info: pb::GetRegionInfoResponse = bench.admin("GetRegionInfo", &request).expect("info");
+    assert_eq!(info.compaction_state(), None, "the table has no MOB family");
     let clear = |queue: &str| {
         let request = pb::ClearCompactionQueuesRequest { queue_name: vec![queue.to_owned()] };
         bench.admin::<pb::ClearCompactionQueuesResponse>("ClearCompactionQueues", &request)

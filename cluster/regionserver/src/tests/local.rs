@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::{CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, Stamp, Term};
+use contract::{
+    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, SplitRow, Stamp, Term,
+};
 use proto::catalog::Column;
 use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor};
 use rpc::Exception;
@@ -205,6 +207,31 @@ fn a_write_after_the_deletion_of_the_family_with_the_newest_write_survives() {
 }
 
 #[test]
+fn a_given_split_row_is_restricted_and_a_policy_may_forbid_splits() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let parent = region("", "");
+    let shape = |term, attributes: &[(&'static str, &'static str)]| {
+        let mut table = table();
+        for (key, value) in attributes {
+            table.attributes_mut().set((*key).into(), (*value).into());
+        }
+        done(servers.open(&name, OpenOrder { table: Arc::new(table), ..order(term) })).expect("opens");
+        let shape = servers.shape(&name, parent.encoded_name(), SplitRow::Given("user1/x".into()));
+        let shape = done(shape).expect("open");
+        done(servers.close(&name, parent.encoded_name(), Term(term))).expect("closes");
+        (shape.can_split, shape.split_row)
+    };
+    assert_eq!(shape(1, &[]), (true, Some("user1/x".into())));
+    let restricted = [
+        ("hbase.regionserver.region.split_restriction.type", "DelimitedKeyPrefix"),
+        ("hbase.regionserver.region.split_restriction.delimiter", "/"),
+    ];
+    assert_eq!(shape(2, &restricted), (true, Some("user1".into())));
+    assert!(!shape(3, &[("SPLIT_POLICY", "DisabledRegionSplitPolicy")]).0);
+}
+
+#[test]
 fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
     let bench = Bench::with(crate::Options::default(), &[]);
     let (servers, name) = servers(&bench);
@@ -216,7 +243,9 @@ fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
         done(write).expect("written");
         done(servers.flush(&name, parent.encoded_name(), Vec::new())).expect("flushed");
     }
-    let shape = |region: &RegionInfo| done(servers.shape(&name, region.encoded_name(), true)).expect("open");
+    let shape = |region: &RegionInfo| {
+        done(servers.shape(&name, region.encoded_name(), SplitRow::Best)).expect("open")
+    };
     assert!(!shape(&parent).has_references);
     let opened_at = bench.server.regions().all()[0].open_sequence();
     done(servers.close(&name, parent.encoded_name(), Term(1))).expect("closes");

@@ -33,6 +33,7 @@ import org.apache.hadoop.hbase.TableNotFoundException;
 import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptor;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.CompactType;
 import org.apache.hadoop.hbase.client.CompactionState;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
@@ -369,6 +370,7 @@ public class AdminTest extends Words {
     admin.majorCompact(name);
     eventually("the major compaction ends", () -> files(name) == 1 && admin.getCompactionState(name) == CompactionState.NONE);
     assertEquals(before, Server.cells(table, new Scan().readAllVersions()));
+    assertEquals(CompactionState.NONE, admin.getCompactionState(name, CompactType.MOB));
     assertEquals(98, before.size());
     // The marker and the cells that it hid are dropped.
     eventually(
