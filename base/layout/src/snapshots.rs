@@ -10,7 +10,7 @@
 //! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so `.snapshotinfo` is written
 //! last: HBase's readers ignore a folder without it. Each object appears whole or not at all.
 
-use storage::{FileName, Files};
+use storage::{Capability, FileName, Files};
 
 /// Returns the folder of all snapshots.
 pub fn snapshots() -> FileName {
@@ -61,7 +61,9 @@ pub struct SnapshotObjects {
     pub complete: Vec<String>,
     /// Every `data.manifest`, including those of snapshots that are incomplete or being taken.
     pub manifests: Vec<FileName>,
-    /// The names of snapshot folders without a `.snapshotinfo`: left by a crash, or of snapshots that are being taken.
+    /// The names of snapshot folders without a `.snapshotinfo`: left by a crash, or of snapshots that are being taken. In storage
+    /// that several processes reach, also those without a `data.manifest`: its process may have been replaced before it wrote
+    /// the `.snapshotinfo`, and its successor has deleted the manifest.
     pub incomplete: Vec<String>,
 }
 
@@ -77,7 +79,9 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
             _ => {}
         }
     }
-    let mut folders = std::collections::BTreeMap::<String, bool>::new();
+    // Whether a folder has a `.snapshotinfo`, and whether it has a manifest that counts.
+    let mut folders = std::collections::BTreeMap::<String, (bool, bool)>::new();
+    let is_alone = files.capabilities().has(Capability::OneProcess);
     for entry in files.list(&snapshots())? {
         let Some((folder, rest)) = entry.name.below(&snapshots()).and_then(|below| below.split_once('/'))
         else {
@@ -86,13 +90,15 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
         if folder.starts_with('.') {
             continue;
         }
-        *folders.entry(folder.to_owned()).or_default() |= rest == ".snapshotinfo";
+        let (has_info, has_manifest) = folders.entry(folder.to_owned()).or_default();
+        *has_info |= rest == ".snapshotinfo";
+        *has_manifest |= rest == "data.manifest" || is_alone;
         if rest == "data.manifest" {
             found.manifests.push(entry.name);
         }
     }
-    for (name, is_complete) in folders {
-        if is_complete { found.complete.push(name) } else { found.incomplete.push(name) }
+    for (name, (has_info, has_manifest)) in folders {
+        if has_info && has_manifest { found.complete.push(name) } else { found.incomplete.push(name) }
     }
     Ok(found)
 }
@@ -119,5 +125,11 @@ mod tests {
         assert_eq!(found.incomplete, ["gone", "half"]);
         assert_eq!(found.running, [running_snapshot("soon")]);
         assert_eq!(found.manifests, [snapshot_manifest("half"), snapshot_manifest("whole")]);
+        for (capabilities, complete) in [(storage::Capabilities::ALL, 1), (storage::Capabilities::NONE, 0)] {
+            let files = Memory::with(capabilities);
+            files.swap(&snapshot_info("late"), None, b"x").expect("the disk works");
+            let found = snapshot_objects(&files).expect("listed");
+            assert_eq!((found.complete.len(), found.incomplete.len()), (complete, 1 - complete));
+        }
     }
 }

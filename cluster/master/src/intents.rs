@@ -334,6 +334,11 @@ impl Intents {
         Ok(owned_object::read::<Unfinished>(files, &layout::unfinished())?.by_key.into_values().collect())
     }
 
+    /// Fails with [`storage::Kind::Conflict`] if another process has taken over the object.
+    pub(crate) fn check_owner(&self) -> storage::Result<()> {
+        self.object.check_owner()
+    }
+
     /// Returns all intents.
     pub fn all(&self) -> Vec<Intent> {
         self.object.look(|content| content.by_key.values().cloned().collect())

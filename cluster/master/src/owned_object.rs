@@ -161,11 +161,7 @@ impl<T: Content> OwnedObject<T> {
                 self.read_again(&mut state)?;
             }
             // The object belongs to the other process, so this master no longer changes it.
-            if self.replaced.has_happened() {
-                let outcome = Outcome::DidNotHappen;
-                return Err(storage::Error::new(Kind::Conflict, outcome, &self.name, "write")
-                    .because("another process has taken over"));
-            }
+            self.check_replaced("write")?;
             let mut content = state.content.clone();
             let answer = change(&mut content);
             // The number also grows if the write fails, because the store may carry out the write later.
@@ -186,6 +182,24 @@ impl<T: Content> OwnedObject<T> {
                 }
             }
         }
+    }
+
+    /// Reads the object to find out whether another process has taken it over, and fails with [`Kind::Conflict`] if so. Reads
+    /// nothing in storage that only one process reaches.
+    pub(crate) fn check_owner(&self) -> storage::Result<()> {
+        if self.files.capabilities().has(Capability::OneProcess) {
+            return Ok(());
+        }
+        self.read_again(&mut self.state.lock())?;
+        self.check_replaced("read")
+    }
+
+    fn check_replaced(&self, act: &'static str) -> storage::Result<()> {
+        if !self.replaced.has_happened() {
+            return Ok(());
+        }
+        Err(storage::Error::new(Kind::Conflict, Outcome::DidNotHappen, &self.name, act)
+            .because("another process has taken over"))
     }
 
     /// Reads the object after a failed write, and finds out whether this master is still its only writer.

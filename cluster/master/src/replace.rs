@@ -277,7 +277,7 @@ impl Master {
                     let (words, table) = (replacement.words(), replacement.table());
                     let message = format!(
                         "{words} waits in step {step:?}; the next change of table {table}, or the next start, carries it \
-                         on: {}",
+                         on, and it is tried every ten seconds: {}",
                         cause.message
                     );
                     return Err(Exception { message, ..cause });

@@ -24,7 +24,7 @@ use prost::Message;
 use proto::catalog::TableState;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
-use storage::{Files, Kind, Outcome as Certainty, swap_confirmed};
+use storage::{Capability, FileName, Files, Kind, Outcome as Certainty, swap_confirmed};
 
 use crate::Master;
 use crate::error::{of_proto, of_storage};
@@ -36,6 +36,8 @@ use crate::switches::Switch;
 const INFO_BYTES_MAX: usize = 1 << 20;
 /// HBase's version number of snapshots that have one manifest file for all regions.
 const LAYOUT_VERSION: i32 = 2;
+/// The attribute with the size above which a region is split.
+const MAX_FILESIZE: &str = "MAX_FILESIZE";
 
 impl Master {
     /// Submits the procedure that takes a snapshot of a table, and returns its id. A call that repeats an earlier one
@@ -199,6 +201,9 @@ impl Master {
 
     /// Returns the description of a snapshot; `None` if there is no complete snapshot of that name.
     pub(crate) fn snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
+        if !has_manifest(&**self.snapshot_files(), name).map_err(of_storage)? {
+            return Ok(None);
+        }
         let file = layout::snapshot_info(name);
         match self.snapshot_files().read(&file, INFO_BYTES_MAX) {
             Ok(content) => pb::SnapshotDescription::decode(&content[..]).map(Some).map_err(|error| {
@@ -342,17 +347,27 @@ impl Master {
         written.map_err(|(cause, _)| cause)
     }
 
-    /// Writes the manifest, and then `.snapshotinfo`, with which the snapshot exists.
+    /// Writes the manifest, and then `.snapshotinfo`, with which the snapshot exists. As in HBase, the snapshot has the
+    /// MAX_FILESIZE that the client asks for if the table has none.
     fn write_snapshot(
         &self,
         snapshot: &pb::SnapshotDescription,
         table: &TableDescriptor,
         region_manifests: Vec<pb::SnapshotRegionManifest>,
     ) -> Result<(), (Exception, Certainty)> {
-        let manifest = pb::SnapshotDataManifest { table_schema: table.into(), region_manifests };
+        let mut table = table.clone();
+        if let Some(bytes) = snapshot.max_file_size.filter(|bytes| *bytes > 0)
+            && table.attributes().text(MAX_FILESIZE).is_none()
+        {
+            table.attributes_mut().set(MAX_FILESIZE.into(), bytes.to_string().into());
+        }
+        let manifest = pb::SnapshotDataManifest { table_schema: (&table).into(), region_manifests };
         let place = layout::snapshot_manifest(&snapshot.name);
         swap_confirmed(&*self.files, &place, None, &manifest.encode_to_vec())
             .map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
+        // If another master has taken over, it may have deleted the manifest before this one writes `.snapshotinfo`. So a
+        // snapshot counts only with both, and both may only exist if the manifest was there before the other master came.
+        self.intents.check_owner().map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
         let place = layout::snapshot_info(&snapshot.name);
         swap_confirmed(&*self.files, &place, None, &snapshot.encode_to_vec())
             .map(drop)
@@ -362,10 +377,9 @@ impl Master {
     /// Deletes the objects of an incomplete snapshot. If the snapshot is complete, deletes only the object that says
     /// that it is being taken.
     fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
-        match self.files.open(&layout::snapshot_info(name)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == Kind::NotFound => self.remove_snapshot(name)?,
-            Err(error) => return Err(error),
+        let has_info = exists(&*self.files, &layout::snapshot_info(name))?;
+        if !has_info || !has_manifest(&*self.files, name)? {
+            self.remove_snapshot(name)?;
         }
         for entry in self.files.list(&layout::running_snapshot_folder(name))? {
             self.files.delete(&entry.name)?;
@@ -387,6 +401,21 @@ impl Master {
             self.files.delete(&entry.name)?;
         }
         self.files.delete(&deleted)
+    }
+}
+
+/// Whether a snapshot has its manifest, or need not be asked: in storage that one process reaches, a manifest that is gone
+/// is damage, and is reported when it is read. See [`layout::SnapshotObjects::incomplete`].
+fn has_manifest(files: &dyn Files, name: &str) -> storage::Result<bool> {
+    let is_alone = files.capabilities().has(Capability::OneProcess);
+    if is_alone { Ok(true) } else { exists(files, &layout::snapshot_manifest(name)) }
+}
+
+fn exists(files: &dyn Files, name: &FileName) -> storage::Result<bool> {
+    match files.open(name) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

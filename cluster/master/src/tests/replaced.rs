@@ -13,6 +13,7 @@ use storage::{
 use crate::procedure::{NonceKey, Outcome, ProcedureId};
 
 use super::fake::{Durable, Life, name, pb_name};
+use super::snapshots::{names, request, take};
 
 /// A process of which the next call but `0` more is preceded by what another process does meanwhile.
 type Pause = (u64, Box<dyn FnOnce() + Send>);
@@ -193,4 +194,39 @@ fn a_replaced_master_accepts_no_procedure() {
     let refused = first.master.create_namespace(&namespace, nonce).expect_err("refused");
     assert!(!refused.do_not_retry && refused.message.contains("was not begun"), "{refused}");
     next.done(next.master.create_namespace(&namespace, nonce)).expect("created");
+}
+
+/// Takes a snapshot, and stops the master at the given call. Then another master starts, and the first one goes on. Returns
+/// whether it was stopped.
+fn snapshot_across(call: u64) -> bool {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let files = Interruptible { below: memory.clone(), pause: Arc::default() };
+    let first = Life::over(memory.clone(), Arc::new(files.clone()), durable.clone(), TIME, |_| {})
+        .expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    let next = Arc::new(Mutex::new(None));
+    let (shown, place, rows) = (Arc::clone(&next), memory.clone(), durable.clone());
+    *files.pause.lock() = Some((call, Box::new(move || *shown.lock() = Some(successor(&place, &rows)))));
+    let taken = first.master.snapshot(request("s", "t"), None);
+    // A master that was replaced reports no result.
+    first.master.procedures.wait_idle();
+    let next = next.lock().take();
+    let Some(next) = next else {
+        first.done(taken).expect("nothing was in the way");
+        return false;
+    };
+    let is_whole = || memory.open(&layout::snapshot_manifest("s")).is_ok();
+    if names(&next).is_empty() {
+        take(&next, "s", "t").expect("nothing is in the way");
+    }
+    assert!(is_whole(), "stopped at call {call}");
+    next.master.delete_snapshot("s").expect("deleted");
+    assert!(names(&next).is_empty() && memory.list(&layout::snapshots()).expect("listed").is_empty());
+    true
+}
+
+#[test]
+fn a_snapshot_of_a_replaced_master_is_whole_or_does_not_exist() {
+    let calls = (0..).find(|call| !snapshot_across(*call)).expect("a snapshot has fewer than 2^64 calls");
+    assert!(calls > 6, "{calls}");
 }

@@ -7,7 +7,7 @@ use proto::{RegionInfo, pb};
 use rpc::{Exception, class};
 use storage::Files;
 
-use super::fake::{Life, pb_name};
+use super::fake::{Life, pb_name, schema};
 use crate::procedure::locks::{Holders, Mode};
 use crate::switches::Switch;
 use crate::{FollowedPrimary, Mirror};
@@ -89,6 +89,24 @@ fn an_enabled_table_is_flushed_unless_told_otherwise_and_a_disabled_one_is_not()
     life.master.delete_snapshot("flushed").expect("deleted");
     assert_eq!(names(&life), ["disabled", "skipped"]);
     assert_eq!(objects(&life).len(), 4, "{:?}", objects(&life));
+}
+
+#[test]
+fn a_snapshot_has_the_max_filesize_of_its_request_if_the_table_has_none() {
+    let life = life_with_table();
+    let take_with = |name: &str, table: &str| {
+        let request = pb::SnapshotDescription { max_file_size: Some(123_456_789), ..request(name, table) };
+        life.done(life.master.snapshot(request, None)).expect("taken");
+        clone(&life, name, &format!("of-{name}")).expect("cloned");
+        let cloned = format!("of-{name}").parse().expect("a name");
+        let table = life.master.read_view(|view| Arc::clone(&view.tables[&cloned].descriptor));
+        table.attributes().text("MAX_FILESIZE").map(ToOwned::to_owned)
+    };
+    assert_eq!(take_with("without", "t").as_deref(), Some("123456789"));
+    let mut schema = schema("t", &["f", "g"]);
+    schema.attributes.push(pb::BytesBytesPair { first: "MAX_FILESIZE".into(), second: "987654321".into() });
+    life.done(life.master.modify_table(&pb_name("t"), &schema, None)).expect("altered");
+    assert_eq!(take_with("with", "t").as_deref(), Some("987654321"));
 }
 
 #[test]
