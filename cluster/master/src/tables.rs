@@ -249,7 +249,19 @@ impl Master {
         submission: Submission,
         work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
-        for name in std::mem::take(&mut *self.failed_creations.lock()) {
+        self.take_back_failed()?;
+        let (master, name) = (Arc::clone(self), table.clone());
+        self.procedures.submit(submission, move |context| {
+            master.resume_for(&name, context)?;
+            work(&master, context)?;
+            Ok(Bytes::new())
+        })
+    }
+
+    /// Submits the undoing of each creation that failed and could not be undone at once.
+    pub(crate) fn take_back_failed(self: &Arc<Self>) -> Result<(), Exception> {
+        let mut names = std::mem::take(&mut *self.failed_creations.lock());
+        while let Some(name) = names.pop_first() {
             let (master, failed) = (Arc::clone(self), name.clone());
             let undoing = Submission {
                 kind: ProcedureKind::TakeBack,
@@ -257,20 +269,31 @@ impl Master {
                 nonce: None,
                 target: None,
             };
-            self.procedures.submit(undoing, move |context| {
+            let submitted = self.procedures.submit(undoing, move |context| {
                 context.pass_point_of_no_return()?;
-                master.resume(&failed).inspect_err(|_| {
+                master.take_back(&failed).inspect_err(|_| {
                     master.failed_creations.lock().insert(failed.clone());
                 })?;
                 Ok(Bytes::new())
-            })?;
+            });
+            if let Err(cause) = submitted {
+                names.insert(name);
+                self.failed_creations.lock().append(&mut names);
+                return Err(cause);
+            }
         }
-        let (master, name) = (Arc::clone(self), table.clone());
-        self.procedures.submit(submission, move |context| {
-            master.resume_for(&name, context)?;
-            work(&master, context)?;
-            Ok(Bytes::new())
-        })
+        Ok(())
+    }
+
+    /// Removes everything of a table whose creation failed, unless it was created again. An intent need not be left: a
+    /// creation whose regions could not be opened has none.
+    fn take_back(&self, name: &TableName) -> Result<(), Exception> {
+        if self.read_view(|view| view.tables.contains_key(name)) {
+            return Ok(());
+        }
+        let delete = Intent::Delete { table: name.clone() };
+        self.intents.begin(delete.clone()).map_err(of_storage)?;
+        self.finish(&delete)
     }
 
     /// Carries out intents of a table that earlier failures have left, before a procedure works on the table. Takes the
@@ -450,7 +473,7 @@ impl Master {
     }
 
     /// Undoes a creation that failed. Returns the failure. If the creation cannot be undone, the message says so, and
-    /// the next change of any table tries again.
+    /// the next change of any table, or the next [chore](Master::start_chores), tries again.
     fn undo_creation(&self, table: &TableName, failure: Exception) -> Exception {
         let undone = self
             .intents

@@ -182,6 +182,32 @@ fn a_creation_that_failed_and_could_not_be_taken_back_is_taken_back_later() {
 }
 
 #[test]
+fn a_creation_whose_undoing_fails_at_any_act_leaves_nothing() {
+    for act in 1..40 {
+        let life = Life::first();
+        life.servers.refuse(Some("m"));
+        let fault = Fault {
+            act: life.files.acts() + act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: false,
+        };
+        life.files.set_fault(Some(fault));
+        life.create("t", &["f"], &["m"]).unwrap_err();
+        life.files.set_fault(None);
+        life.servers.refuse(None);
+        // What the chore does every ten seconds.
+        life.master.carry_on_what_waits();
+        life.master.wait_idle();
+        let content = life.master.catalog.read().unwrap();
+        assert!(!content.states.contains_key(&name("t")), "act {act}: {:?}", content.states);
+        assert!(!content.regions.contains_key(&name("t")), "act {act}");
+        assert!(life.files_of("t").is_empty() && !life.has("t"), "act {act}");
+        assert_eq!(life.servers.open_count(), 2, "act {act}: hbase:meta and hbase:namespace");
+    }
+}
+
+#[test]
 fn names_that_no_folder_can_have_and_ciphers_are_refused() {
     let life = Life::first();
     let long = "x".repeat(256);

@@ -320,7 +320,14 @@ impl Snapshots {
         let mut tries = 0;
         while !remove(scene, admin, CLONE).await {
             if tries == DELETIONS_MAX {
-                return Err(Complaint::Unreadable(format!("snapshots: table {CLONE} cannot be deleted")));
+                let table = name(CLONE);
+                let (state, exists) = (admin.table_state(&table).await, admin.table_exists(&table).await);
+                let (disabled, deleted) =
+                    (admin.disable_table(&table).await, admin.delete_table(&table).await);
+                return Err(Complaint::Unreadable(format!(
+                    "snapshots: table {CLONE} cannot be deleted: state {state:?}, exists {exists:?}, disabled {disabled:?}, \
+                     deleted {deleted:?}"
+                )));
             }
             tries += 1;
             env::sleep(Duration::from_secs(5)).await;
