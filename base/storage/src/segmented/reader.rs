@@ -83,6 +83,78 @@ enum Next {
     Seal,
 }
 
+/// The parts of a file that are known so far, from the first one on.
+#[derive(Default)]
+struct KnownParts {
+    /// The offset of each part's payload in the file.
+    starts: Vec<u64>,
+    /// The offset after the last part.
+    size: u64,
+    /// The content of parts that were read.
+    parts: Vec<Option<Arc<[u8]>>>,
+    is_ended: bool,
+}
+
+impl KnownParts {
+    /// Adds what was found after the last part. Returns whether more may follow.
+    fn add(&mut self, next: Next) -> bool {
+        match next {
+            Next::Nothing => return false,
+            Next::Seal => self.is_ended = true,
+            Next::Part { content, is_last } => {
+                self.starts.push(self.size);
+                self.size += part::payload_size(content.len() as u64);
+                self.parts.push(Some(content));
+                self.is_ended = is_last;
+            }
+        }
+        !self.is_ended
+    }
+
+    /// Adds all parts that follow. In most calls there is no further part, so only one is requested first. If it exists,
+    /// several are requested at once: otherwise a reader would never reach the end of a file that grows fast.
+    fn follow(&mut self, files: &Segmented, name: &FileName) -> Result<()> {
+        let mut at_once = 1;
+        while !self.is_ended {
+            let found = next_parts(files, name, self.starts.len() as u32, at_once)?;
+            if !found.into_iter().all(|next| self.add(next)) {
+                break;
+            }
+            at_once = (at_once * 2).min(FOLLOWED_AT_ONCE);
+        }
+        Ok(())
+    }
+}
+
+/// Requests `count` parts from number `from` on at once. Returns them in order, up to the first absent one.
+fn next_parts(files: &Segmented, name: &FileName, from: u32, count: usize) -> Result<Vec<Next>> {
+    if count == 1 {
+        return Ok(vec![next_part(files, name, from)?]);
+    }
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<Result<Next>>>> = Mutex::new((0..count).map(|_| None).collect());
+    env::together("log-parts", count, || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return;
+            }
+            let part = next_part(files, name, from + index as u32);
+            found.lock()[index] = Some(part);
+        }
+    });
+    let mut parts = Vec::with_capacity(count);
+    for part in found.into_inner().into_iter().flatten() {
+        let part = part?;
+        let is_end = matches!(part, Next::Nothing);
+        parts.push(part);
+        if is_end {
+            break;
+        }
+    }
+    Ok(parts)
+}
+
 impl Reader {
     pub(super) fn open(files: Segmented, name: FileName) -> Result<Reader> {
         let sizes = files.leading(&name)?;
@@ -97,43 +169,31 @@ impl Reader {
         sizes: &[u64],
         found: Vec<Option<Arc<[u8]>>>,
     ) -> Result<Reader> {
-        let mut starts = Vec::new();
-        let mut size = 0;
-        // The listed sizes are right, because parts never change. Parts that the listing lacks are searched below.
-        for payload in sizes {
-            starts.push(size);
-            size += payload;
-        }
         let has_first = found.first().is_some_and(|first| first.is_some());
-        let mut parts = found;
-        parts.resize(starts.len(), None);
-        // The last listed part is read by the loop below, because it may end the file. If even the first part does not
-        // exist, there is no file.
-        let mut listed_last = None;
-        if let Some(last) = starts.pop() {
-            size = last;
-            listed_last = parts.pop().flatten();
+        // The listed sizes are right, because parts never change. Parts that the listing lacks are searched below.
+        let mut known = KnownParts::default();
+        for payload in sizes {
+            known.starts.push(known.size);
+            known.size += payload;
         }
-        let is_ended = loop {
-            let number = starts.len() as u32;
-            let next = match listed_last.take() {
+        known.parts = found;
+        known.parts.resize(known.starts.len(), None);
+        // The last listed part is read again, because it may end the file. If even the first part does not exist, there is no
+        // file.
+        if let Some(last) = known.starts.pop() {
+            known.size = last;
+            let number = known.starts.len() as u32;
+            let next = match known.parts.pop().flatten() {
                 Some(content) => parse_next(&part::name(&name, number), content)?,
                 None => next_part(&files, &name, number)?,
             };
-            match next {
-                Next::Nothing if number == 0 => return Err(files.absent(&name, "open")),
-                Next::Nothing => break false,
-                Next::Seal => break true,
-                Next::Part { content, is_last } => {
-                    starts.push(size);
-                    size += part::payload_size(content.len() as u64);
-                    parts.push(Some(content));
-                    if is_last {
-                        break true;
-                    }
-                }
-            }
-        };
+            known.add(next);
+        }
+        known.follow(&files, &name)?;
+        if known.starts.is_empty() && !known.is_ended {
+            return Err(files.absent(&name, "open"));
+        }
+        let KnownParts { starts, size, mut parts, is_ended } = known;
         // A file without its first part was deleted. If the file has ended, it is enough that the first part was there
         // during this call.
         if starts.len() > 1 && !(is_ended && has_first) {
@@ -203,35 +263,6 @@ impl Reader {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Requests `count` parts from number `from` on at once. Returns them in order, up to the first absent one.
-    fn next_parts(&self, from: u32, count: usize) -> Result<Vec<Next>> {
-        if count == 1 {
-            return Ok(vec![next_part(&self.files, &self.name, from)?]);
-        }
-        let next = AtomicUsize::new(0);
-        let found: Mutex<Vec<Option<Result<Next>>>> = Mutex::new((0..count).map(|_| None).collect());
-        env::together("log-parts", count, || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= count {
-                    return;
-                }
-                let part = next_part(&self.files, &self.name, from + index as u32);
-                found.lock()[index] = Some(part);
-            }
-        });
-        let mut parts = Vec::with_capacity(count);
-        for part in found.into_inner().into_iter().flatten() {
-            let part = part?;
-            let is_end = matches!(part, Next::Nothing);
-            parts.push(part);
-            if is_end {
-                break;
-            }
-        }
-        Ok(parts)
-    }
-
     fn load(&self, index: usize) -> Result<Arc<[u8]>> {
         let name = part::name(&self.name, index as u32);
         let content = self.files.base.load(&name, PART_MAX)?.content;
@@ -288,37 +319,15 @@ impl GrowingFile for Reader {
     }
 
     fn grown(&self) -> Result<Arc<dyn FileReader>> {
-        let (mut starts, mut size, mut is_ended) = (self.starts.clone(), self.size, self.is_ended);
         // A reader that follows the file has read the earlier parts already, so they are not kept.
-        let mut parts = vec![None; starts.len()];
-        // In most calls there is no further part, so only one is requested first. If it exists, several are requested
-        // at once.
-        let mut at_once = 1;
-        while !is_ended {
-            let mut is_behind = true;
-            for next in self.next_parts(starts.len() as u32, at_once)? {
-                match next {
-                    Next::Nothing => {
-                        is_behind = false;
-                        break;
-                    }
-                    Next::Seal => is_ended = true,
-                    Next::Part { content, is_last } => {
-                        starts.push(size);
-                        size += part::payload_size(content.len() as u64);
-                        parts.push(Some(content));
-                        is_ended = is_last;
-                    }
-                }
-                if is_ended {
-                    break;
-                }
-            }
-            if !is_behind {
-                break;
-            }
-            at_once = (at_once * 2).min(FOLLOWED_AT_ONCE);
-        }
+        let mut known = KnownParts {
+            starts: self.starts.clone(),
+            size: self.size,
+            parts: vec![None; self.starts.len()],
+            is_ended: self.is_ended,
+        };
+        known.follow(&self.files, &self.name)?;
+        let KnownParts { starts, size, parts, is_ended } = known;
         if starts.len() == self.starts.len() && !is_ended {
             // A missing next part may also mean that the file was deleted. The first part shows that.
             self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;

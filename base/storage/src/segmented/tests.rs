@@ -501,3 +501,48 @@ fn files_opened_together_take_one_listing_and_one_request_for_each_part_many_at_
     // exist, and for the first part, which shows that the file was not deleted.
     assert_eq!(loads, 3 * (PARTS + 1) + 2 + 2);
 }
+
+/// Storage whose listings have only the first two parts of a file, as if the others were written just then. It counts how many
+/// loads run at once.
+struct Lagging {
+    below: Memory,
+    running: AtomicU64,
+    most: AtomicU64,
+}
+
+impl crate::Overlay for Lagging {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
+        let mut entries = self.below.list(folder)?;
+        entries.truncate(2);
+        Ok(entries)
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        World::real().pause(Duration::from_millis(5));
+        let loaded = self.below.load(name, bytes_max);
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        loaded
+    }
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_opened_is_read_by_several_requests_at_once() {
+    const PARTS: u64 = 40;
+    let base = whole();
+    let mut writer = over(&base).create(&file("log/1")).expect("new");
+    for number in 0..PARTS {
+        writer.write(&number.to_be_bytes()).expect("kept");
+        writer.sync().expect("durable");
+    }
+    let lagging = Arc::new(Lagging { below: base, running: AtomicU64::new(0), most: AtomicU64::new(0) });
+    let below = Arc::clone(&lagging) as Arc<dyn Files>;
+    let opened = Segmented::new(below, World::real(), Duration::ZERO).open(&file("log/1")).expect("there");
+    assert_eq!(opened.size(), PARTS * 8);
+    assert!(lagging.most.load(Ordering::SeqCst) > 1, "one request after the other never reaches the end");
+}

@@ -210,3 +210,57 @@ fn a_tail_of_growing_files_reports_which_records_were_deleted_while_it_paused() 
     let gone = tail.advance::<Error>(|_| Ok(())).expect_err("its file was removed");
     assert!(matches!(gone, Error::Gone { number: 1, .. }), "{gone}");
 }
+
+/// Storage in which something else happens just before the object `OWNER` is read.
+struct Meanwhile {
+    below: Memory,
+    act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl storage::Overlay for Meanwhile {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+        if name.last() == "OWNER"
+            && let Some(act) = self.act.lock().take()
+        {
+            act();
+        }
+        self.below.load(name, bytes_max)
+    }
+}
+
+#[test]
+fn a_file_that_is_deleted_when_the_tail_has_just_read_its_end_is_not_missed() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (log, _) = growing(&base);
+    let log = Arc::new(log);
+    let meanwhile = Arc::new(Meanwhile { below: base, act: Mutex::default() });
+    let place: Arc<dyn Files> = Arc::new(storage::Segmented::new(
+        Arc::clone(&meanwhile) as Arc<dyn Files>,
+        World::real(),
+        Duration::ZERO,
+    ));
+    let mut tail = LogTail::open(place, folder(), LogPosition::default());
+    for sequence in 1..=40 {
+        write(&log, sequence, Level::Os);
+        let log = Arc::clone(&log);
+        // Everything is in store files, so each file that has ended is deleted.
+        *meanwhile.act.lock() = Some(Box::new(move || {
+            log.flushed(b"a", SequenceId(sequence));
+            log.tidy();
+        }));
+        assert_eq!(more(&mut tail), [sequence]);
+    }
+    assert!(tail.position().file > 3, "it went from file to file");
+    // What was deleted unread is still reported.
+    for sequence in 41..=80 {
+        write(&log, sequence, Level::Os);
+        log.flushed(b"a", SequenceId(sequence));
+        log.tidy();
+    }
+    let gone = tail.advance::<Error>(|_| Ok(())).expect_err("files were removed");
+    assert!(matches!(gone, Error::Gone { .. }), "{gone}");
+}

@@ -37,6 +37,8 @@ pub struct LogTail {
     durable: Option<DurableSource>,
     /// The file at the current position, if it grows part by part.
     growing: Option<LiveFile>,
+    /// The number of a file that grew part by part and was read to its end. It is not opened again: its owner may delete it.
+    ended: Option<u64>,
     /// The reader to which returned batches are added.
     index: Option<Arc<LogReader>>,
     buffer: Vec<u8>,
@@ -82,6 +84,7 @@ impl LogTail {
             position: from,
             durable: None,
             growing: None,
+            ended: None,
             index: None,
             buffer: Vec::new(),
         }
@@ -119,6 +122,7 @@ impl LogTail {
                 self.growing = Some(file);
                 return Ok(given);
             }
+            self.ended = is_all.then_some(file.number);
         }
         // The durable position is read before the listing. So the listing has every file that contains durable records.
         let durable = self.durable.as_ref().map(|source| source());
@@ -139,9 +143,13 @@ impl LogTail {
             if !is_all {
                 break;
             }
+            self.ended = file.reader.as_growing().is_some().then_some(file.number);
         }
-        let is_last =
-            |file: &LiveFile| file.number == self.position.file && file.reader.as_growing().is_some();
+        let is_last = |file: &LiveFile| {
+            file.number == self.position.file
+                && file.reader.as_growing().is_some()
+                && self.ended != Some(file.number)
+        };
         self.growing = files.pop().filter(is_last);
         Ok(given)
     }
@@ -169,8 +177,9 @@ impl LogTail {
         if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
             index.forget_before(*first);
         }
+        let is_ended = self.ended == Some(self.position.file);
         for (number, name) in numbered.into_iter().rev() {
-            if number < self.position.file {
+            if number < self.position.file || (is_ended && number == self.position.file) {
                 break;
             }
             let reader = match self.files.open(&name) {
@@ -184,8 +193,12 @@ impl LogTail {
             }
         }
         begun.reverse();
-        let wanted = self.position.file;
-        if wanted != 0 && begun.first().is_none_or(|file| file.number != wanted) {
+        let first = begun.first().map(|file| file.number);
+        let wanted = if is_ended { self.position.file + 1 } else { self.position.file };
+        // The file after one that has ended may not have been begun.
+        let is_there =
+            if is_ended { first.is_none_or(|first| first == wanted) } else { first == Some(wanted) };
+        if wanted != 0 && !is_there {
             return Err(Error::Gone { folder: self.folder.clone(), number: wanted });
         }
         Ok(begun)
