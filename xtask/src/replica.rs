@@ -1,6 +1,6 @@
 //! Tests a read replica beside a server whose files are in an S3 store, and its promotion.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,12 @@ use crate::{Outcome, crash, programs, web};
 
 /// Duration in seconds of each round of load: one before and one after the primary is replaced.
 const SECONDS: u64 = 15;
+/// Duration in seconds for which the lag is measured, and its maximum p99 in ms. A replica polls every 100 ms; the limit is for
+/// a machine with other work.
+const LAG_SECONDS: u64 = 5;
+const LAG_P99_MS: f64 = 2_000.0;
 /// Maximum time for which a server that was replaced may still run.
-const END_MAX: Duration = Duration::from_secs(20);
+pub(crate) const END_MAX: Duration = Duration::from_secs(20);
 /// Maximum time from the command until another server accepts writes. On a quiet machine it takes 3 to 5 s, mostly to
 /// read the log; the limit is for a machine with other work.
 const PROMOTED_WITHIN: Duration = Duration::from_secs(30);
@@ -43,6 +47,11 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
         answer.strip_prefix("good ").map(str::to_owned).ok_or(answer)
     };
     let first = judged(&primary).map_err(failed)?;
+    let mut judged_lag = Talk::with("replica", &seed.to_string())?;
+    let lag = lag(&mut judged_lag, &primary, &replica, LAG_SECONDS).map_err(failed)?;
+    if lag.p99_ms > LAG_P99_MS {
+        return Err(failed(format!("the replica showed writes {} ms late at p99", lag.p99_ms)));
+    }
     primary.pause().map_err(failed)?;
     let began = Instant::now();
     let next = Server::start_with_log(&data, &log("next"), &options).map_err(failed)?;
@@ -55,17 +64,17 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
     }
     let second = judged(&next).map_err(failed)?;
     let page = web::page(&replica.web, "/metrics")?;
-    let lag = page.lines().find_map(|line| line.strip_prefix("bellows_replica_lag_seconds "));
-    let lag: f64 = lag.and_then(|lag| lag.parse().ok()).ok_or("/metrics of a replica has no lag")?;
-    if lag > 5.0 {
-        return Err(failed(format!("the replica says that it is {lag} s behind an idle primary")));
+    let told = page.lines().find_map(|line| line.strip_prefix("bellows_replica_lag_seconds "));
+    let told: f64 = told.and_then(|lag| lag.parse().ok()).ok_or("/metrics of a replica has no lag")?;
+    if told > 5.0 {
+        return Err(failed(format!("the replica says that it is {told} s behind an idle primary")));
     }
     let beans = web::page(&replica.web, "/jmx?qry=Hadoop:service=HBase,name=RegionServer,sub=ReadReplica")?;
     if !beans.contains("\"lagMillis\"") {
         return Err(failed(format!("/jmx of a replica has no lag: {beans}")));
     }
     let began = Instant::now();
-    promote(&replica).map_err(failed)?;
+    promote(&binary(), &replica).map_err(failed)?;
     let by_command = began.elapsed();
     if by_command > PROMOTED_WITHIN {
         return Err(failed(format!("bellows promote took {by_command:?}, more than {PROMOTED_WITHIN:?}")));
@@ -78,16 +87,32 @@ pub(crate) fn follows(endpoint: &str) -> Outcome {
     succeed("bellows bench on the promoted replica", load).map_err(failed)?;
     replica.stop()?;
     ["primary", "replica", "next"].iter().try_for_each(|name| no_panic(&log(name))).map_err(failed)?;
-    say!("a replica: {first}");
+    say!("a replica: {first}; a write is seen after {} ms at p50, {} ms at p99", lag.p50_ms, lag.p99_ms);
     say!("bellows promote took {} ms; the primary before has ended by itself", by_command.as_millis());
     say!("another server took the bucket in {} ms; the replica under it: {second}", promoted.as_millis());
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
 }
 
+/// How long a replica needs to show a write.
+pub(crate) struct Lag {
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+/// Asks a running example `replica` for the lag, which it measures for this number of seconds.
+pub(crate) fn lag(judge: &mut Talk, primary: &Server, replica: &Server, seconds: u64) -> Result<Lag, String> {
+    let answer = judge.ask(&format!("lag {} {} {seconds}", primary.rpc, replica.rpc))?;
+    let figures = answer.strip_prefix("good ").unwrap_or_default();
+    let figures: Vec<f64> = figures.split(' ').filter_map(|figure| figure.parse().ok()).collect();
+    let [p50_ms, p99_ms, max_ms] = figures[..] else { return Err(answer) };
+    Ok(Lag { p50_ms, p99_ms, max_ms })
+}
+
 /// Makes the replica the primary by `bellows promote`, and tests that a second call reports that it already is. The
 /// server keeps its address.
-fn promote(replica: &Server) -> Result<(), String> {
-    let promote = || Command::new(binary()).args(["promote", "--at", &replica.rpc]).output();
+pub(crate) fn promote(bellows: &Path, replica: &Server) -> Result<(), String> {
+    let promote = || Command::new(bellows).args(["promote", "--at", &replica.rpc]).output();
     let words = |output: std::io::Result<std::process::Output>| {
         let output = output.map_err(|error| format!("cannot start bellows promote: {error}"))?;
         let said =

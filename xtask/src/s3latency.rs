@@ -12,6 +12,8 @@
 //! * `cold`: gets of rows that no cache has, when one of a hundred replies is a second late.
 //! * `budget`: what the log costs under load, beside `bellows.wal.store.budget`.
 //! * `idle`: what a server without clients costs.
+//! * `replica`: how late a read replica shows writes while the primary gets 5 MB/s of other writes, beside readers that
+//!   check each answer while the primary flushes, compacts, splits and drops; and its promotion.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,20 +25,24 @@ use crate::crash::store_options;
 use crate::fire::free_ports;
 use crate::generator::{generator, median, said};
 use crate::java::succeed;
+use crate::programs::build_example;
 use crate::random::seed_from_the_clock;
+use crate::replica::{END_MAX, lag, promote};
 use crate::s3::Store;
 use crate::s3faults::proxy::{Delays, Proxy, Recorded};
 use crate::s3faults::request::RequestKind;
 use crate::server::{Server, Start, fresh_folder, release};
+use crate::talk::Talk;
 use crate::{Outcome, web};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask s3latency [--only put,flush,open,start,recovery,cached,cold,budget,idle] [--delay MS,…] [--seconds S]
+       cargo xtask s3latency [--only put,flush,open,start,recovery,cached,cold,budget,idle,replica] [--delay MS,…] [--seconds S]
                   [--log MB] [--bellows BINARY]
                   (all of them with a delay of 20 ms, 10 seconds for each load and 1,000 MB of log, unless said
                   otherwise; needs Go and curl)";
 
-const PARTS: [&str; 9] = ["put", "flush", "open", "start", "recovery", "cached", "cold", "budget", "idle"];
+const PARTS: [&str; 10] =
+    ["put", "flush", "open", "start", "recovery", "cached", "cold", "budget", "idle", "replica"];
 /// The delay in ms for which `flush`, `open` and `start` have bars.
 const DELAY_OF_BARS: u64 = 20;
 /// Maximum time of a durable put of one client, and of 64, divided by `P`.
@@ -67,6 +73,15 @@ const LIST_PRICE: f64 = PUT_PRICE;
 const IDLE_BAR: f64 = 0.06;
 const IDLE: Duration = Duration::from_secs(120);
 const CALM_DOWN: Duration = Duration::from_secs(30);
+/// Rate of the writes of 1 KB beside which a replica is measured, in a second: 5 MB.
+const REPLICA_RATE: &str = "5000";
+/// Maximum time in ms at p50 and p99 until a replica shows a write, and maximum time of its promotion, in s.
+const LAG_BARS: [f64; 2] = [250.0, 1_000.0];
+const PROMOTION_BAR: f64 = 5.0;
+/// The number of objects of the log as shipped.
+const LOG_PARTS: &str = "bellows.wal.store.parts.max=2000";
+/// Maximum time of one request to the judge of a replica.
+const ROUND_SECONDS: u64 = 60;
 const SECONDS_OF_A_DAY: f64 = 86_400.0;
 /// Number of rows of 1 KB in 16 MB.
 const ROWS_OF_16_MB: u64 = 16_000;
@@ -154,7 +169,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
                 "cached" => bench.cached(),
                 "cold" => bench.cold(),
                 "budget" => bench.budget(),
-                _ => bench.idle(),
+                "idle" => bench.idle(),
+                _ => bench.replica(),
             };
             outcome.map_err(|why| format!("{part} with L = {ms} ms: {why}; see {}", folder.display()))?;
         }
@@ -528,6 +544,57 @@ impl Bench<'_> {
         let cost = watched + STORES * LIST_PRICE;
         self.judge("cost of an idle server of 20 regions, dollars a day", cost, Some(IDLE_BAR));
         server.stop()
+    }
+
+    fn replica(&mut self) -> Outcome {
+        build_example("replica")?;
+        let proxy = self.usual_proxy()?;
+        // The log is as long as with the settings as shipped, because a promotion reads it.
+        let primary = self.server(&proxy, &[LOG_PARTS])?;
+        self.insert(&primary, 1, &["--regions", "4"])?;
+        let replica = self.server(&proxy, &[LOG_PARTS, "hbase.global.readonly.enabled=true"])?;
+        let seconds: u64 = self.plan.seconds.parse().map_err(|_| "no number of seconds")?;
+        let until = (4 * seconds + 60).to_string();
+        let words =
+            ["insert", "--rows", "20000", "--threads", "16", "--rate", REPLICA_RATE, "--warm-up", "0"];
+        let words = [&words[..], &["--regions", "4", "--no-flush", "--seconds", &until]].concat();
+        let mut load = generator(self.bellows, &primary.rpc, TABLE, &words);
+        let load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let load = Killed(load.map_err(|error| format!("no generator: {error}"))?);
+        let seed = seed_from_the_clock().to_string();
+        let mut judge = Talk::with("replica", &seed)?;
+        let late = lag(&mut judge, &primary, &replica, seconds.min(ROUND_SECONDS))?;
+        say!("L = {} ms: at most {} ms until a replica shows a write", self.delay, late.max_ms);
+        for (what, figure, bar) in [("p50", late.p50_ms, LAG_BARS[0]), ("p99", late.p99_ms, LAG_BARS[1])] {
+            let what = format!("{what} until a replica shows a write, beside 5 MB/s, ms");
+            self.judge(&what, figure, self.of_this_delay(bar));
+        }
+        let mut left = seconds;
+        while left > 0 {
+            let round = left.min(ROUND_SECONDS);
+            let answer = judge.ask(&format!("run {} {} {round}", primary.rpc, replica.rpc))?;
+            let figures = answer.strip_prefix("good ").ok_or_else(|| answer.clone())?;
+            say!("L = {} ms: a replica for {round} s, seed {seed}: {figures}", self.delay);
+            left -= round;
+        }
+        drop(load);
+        let began = Instant::now();
+        promote(self.bellows, &replica)?;
+        let took = began.elapsed().as_secs_f64();
+        self.judge("promotion of a replica, s", took, self.of_this_delay(PROMOTION_BAR));
+        primary.resume_and_end(END_MAX)?;
+        self.insert(&replica, 100, &["--regions", "4"])?;
+        replica.stop()
+    }
+}
+
+/// A process that is killed when the value is dropped.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
     }
 }
 

@@ -5,6 +5,8 @@
 //! ```text
 //! run PRIMARY REPLICA SECONDS   good FIGURES | bad: WHY   writers and an administrator work on the primary, readers on the
 //!                                                         replica; afterwards both have the same rows
+//! lag PRIMARY REPLICA SECONDS   good P50 P99 MAX | bad: WHY   the ms until the replica shows a write that the primary has
+//!                                                         acknowledged
 //! ```
 //!
 //! Each row has a number, in both of its families, that grows with each write; every tenth write deletes the row. So
@@ -12,6 +14,7 @@
 //! a write that a reader saw before.
 
 mod judge;
+mod markers;
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -44,12 +47,18 @@ fn main() -> Result<(), Failure> {
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line?;
         let words: Vec<&str> = line.split(' ').collect();
-        let ["run", primary, replica, seconds] = words[..] else {
+        let [what @ ("run" | "lag"), primary, replica, seconds] = words[..] else {
             return Err(format!("line {number} is not understood: {line:?}").into());
         };
         let seconds = Duration::from_secs(seconds.parse()?);
-        let work = run(&judge, connect(primary), connect(replica), seconds, seed.wrapping_add(number as u64));
-        let answer = match runtime.handle().block_on(work) {
+        let (primary, replica, seed) = (connect(primary), connect(replica), seed.wrapping_add(number as u64));
+        let answer = runtime.handle().block_on(async {
+            match what {
+                "run" => run(&judge, primary, replica, seconds, seed).await,
+                _ => lag(primary, replica, seconds, seed).await,
+            }
+        });
+        let answer = match answer {
             Ok(figures) => format!("good {figures}"),
             Err(why) => format!("bad: {why}"),
         };
@@ -67,6 +76,13 @@ fn connect(server: &str) -> Cluster {
 /// Returns a random number generator for one task, from the seed.
 fn random(seed: u64, task: u64) -> World {
     World::simulated(seed ^ task.wrapping_mul(0x9e37_79b9_7f4a_7c15), WallTime(0))
+}
+
+async fn lag(primary: Cluster, replica: Cluster, time: Duration, seed: u64) -> Result<String, Failure> {
+    let lags = markers::lags(&primary, &replica, time, &random(seed, 300)).await?;
+    let at =
+        |share: f64| lags.get((lags.len() as f64 * share) as usize).copied().unwrap_or_default().as_millis();
+    Ok(format!("{} {} {}", at(0.5), at(0.99), lags.last().copied().unwrap_or_default().as_millis()))
 }
 
 async fn run(
