@@ -92,7 +92,12 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload division --workload list --fault WrongBits --fault ShortReads --preset Disk",
         "the opening of a daughter is tried again after the daughter was split itself",
     ),
-    bug(32, 200, "--fault FailingStore", "the janitor of MOB files trusts a listing that may be stale"),
+    bug(
+        32,
+        200,
+        "--only --workload cells --workload snapshots --fault FailingStore --preset Janitor",
+        "the janitor of MOB files trusts a listing that may be stale",
+    ),
     bug(
         33,
         200,
