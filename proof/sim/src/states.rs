@@ -96,7 +96,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("snapshots: a snapshot was judged at the end", 200),
     ("snapshots: a snapshot was taken", 200),
     ("snapshots: a table was restored", 200),
-    ("snapshots: all were deleted after a clone without an outcome", 200),
+    ("snapshots: all were deleted after a clone without an outcome", 5000),
     ("store: a late swap took place", 5000),
     ("store: an awaited read", 200),
 ];
