@@ -40,7 +40,8 @@ pub(crate) fn open(
     open_metered(world, conf, files, root, wal_dir, None).map(|log| log.files)
 }
 
-/// Like [`open`]. If the log is in a bucket of its own, `meter` counts its requests, or else a meter of the bucket.
+/// Like [`open`]. If the log is in a bucket of its own, `meter` counts its requests, or else a meter of the bucket. Returns that
+/// meter, and `meter` if the log is elsewhere.
 pub(crate) fn open_metered(
     world: &World,
     conf: &Conf,
@@ -55,7 +56,7 @@ pub(crate) fn open_metered(
     };
     let opened = wal_dir.open_for_log(conf, meter)?;
     let files = open_at(world, conf, files, root, Some((wal_dir.to_string(), opened.files)))?;
-    Ok(OpenRoot { files, ..opened })
+    Ok(OpenRoot { files, meter: opened.meter.or_else(|| meter.cloned()), ..opened })
 }
 
 /// Opens the log's place like [`open`], for a caller that has already opened the storage that `hbase.wal.dir` names.
