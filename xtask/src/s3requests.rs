@@ -2,7 +2,7 @@
 //! the server's own counts with those of the proxy.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::crash::{LogPlace, store_options};
@@ -28,7 +28,7 @@ const QUIET: [&str; 4] = [
 /// Numbers of requests by what they want, such as `PUT list`.
 type Counts = BTreeMap<String, u64>;
 
-/// Runs the test with the log in the store and with the log on a disk.
+/// Runs the test with the log in the store, with the log on a disk, and with the log in a bucket of its own.
 pub(crate) fn suite() -> Outcome {
     build()?;
     let folder = fresh_folder("s3requests")?;
@@ -37,6 +37,11 @@ pub(crate) fn suite() -> Outcome {
         count(&store, log).map_err(|why| format!("log on {log:?}: {why}; see {}", folder.display()))
     });
     counted.into_iter().collect::<Outcome>()?;
+    for (index, data) in [folder.join("files"), PathBuf::from("s3://bellows/files")].iter().enumerate() {
+        count_log(&store, data, index).map_err(|why| {
+            format!("{} with a log elsewhere: {why}; see {}", data.display(), folder.display())
+        })?;
+    }
     drop(store);
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }
@@ -94,7 +99,7 @@ fn count(store: &Store, log: LogPlace) -> Outcome {
 
     add(&mut total, &proxy.recorded(CALM));
     let counted = requests(&server)?;
-    let seen = ["PUT", "GET", "DELETE", "MULTIPART"].map(|kind| total.get(kind).copied().unwrap_or(0));
+    let seen = seen_in(&total);
     server.stop()?;
     drop(proxy.recorded(CALM));
     let server = start()?;
@@ -107,13 +112,43 @@ fn count(store: &Store, log: LogPlace) -> Outcome {
     // The files are the output of the compaction and that of the flush at the end of the first server.
     let wanted = ["LIST list", "GET list", "PUT list", "GET file", "GET file"];
     expect("the opening of a store of two files", &opening, &wanted)?;
-    if counted != seen {
-        return Err(format!(
-            "the server counted {counted:?} PUT, GET, DELETE and multipart requests, the proxy {seen:?}"
-        ));
+    expect_all_counted(counted, seen)?;
+    server.stop()?;
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+/// Compares the counts of a server whose log is in a place of its own in the store, and whose files are in `data`.
+fn count_log(store: &Store, data: &Path, index: usize) -> Outcome {
+    let folder = fresh_folder(&format!("s3requests-log-{index}"))?;
+    let proxy = Proxy::recording(&store.endpoint).map_err(|error| format!("no proxy: {error}"))?;
+    let mut options = store_options(&proxy.endpoint, &format!("s3://bellows/log-{index}"));
+    QUIET.iter().for_each(|quiet| options.extend(["-D".to_owned(), (*quiet).to_owned()]));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let server = Server::start_with_log(data, &folder.join("log"), &options)?;
+    insert(&server, "small", 200)?;
+    let mut total = Counts::new();
+    add(&mut total, &proxy.recorded(CALM));
+    let counted = requests(&server)?;
+    expect_all_counted(counted, seen_in(&total))?;
+    let page = web::page(&server.web, "/metrics")?;
+    let of_log = r#"bellows_store_account_requests_total{account="(log)",kind="put"} "#;
+    let puts = page.lines().find_map(|line| line.strip_prefix(of_log)?.parse::<f64>().ok());
+    if puts.is_none_or(|puts| puts < 1.0) {
+        return Err(format!("/metrics has {puts:?} PUT requests of the log"));
     }
     server.stop()?;
     std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
+}
+
+fn seen_in(total: &Counts) -> [u64; 4] {
+    ["PUT", "GET", "DELETE", "MULTIPART"].map(|kind| total.get(kind).copied().unwrap_or(0))
+}
+
+fn expect_all_counted(counted: [u64; 4], seen: [u64; 4]) -> Outcome {
+    if counted == seen {
+        return Ok(());
+    }
+    Err(format!("the server counted {counted:?} PUT, GET, DELETE and multipart requests, the proxy {seen:?}"))
 }
 
 /// Creates the table if necessary, and inserts rows that are not flushed. The first call also flushes some rows.
