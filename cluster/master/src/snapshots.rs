@@ -133,7 +133,7 @@ impl Master {
         let objects = layout::snapshot_objects(&**self.snapshot_files()).map_err(of_storage)?;
         let mut found = Vec::new();
         for name in objects.complete {
-            match self.snapshot_info(&name) {
+            match self.read_snapshot_info(&name) {
                 Ok(info) => found.extend(info),
                 Err(cause) => tracing::error!(snapshot = name, %cause, "the snapshot is not listed"),
             }
@@ -204,6 +204,11 @@ impl Master {
         if !has_manifest(&**self.snapshot_files(), name).map_err(of_storage)? {
             return Ok(None);
         }
+        self.read_snapshot_info(name)
+    }
+
+    /// Returns what a snapshot's `.snapshotinfo` says; `None` if there is none. The caller knows that the snapshot is complete.
+    fn read_snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
         let file = layout::snapshot_info(name);
         match self.snapshot_files().read(&file, INFO_BYTES_MAX) {
             Ok(content) => pb::SnapshotDescription::decode(&content[..]).map(Some).map_err(|error| {
