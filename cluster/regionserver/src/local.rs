@@ -75,15 +75,22 @@ impl Inner {
     }
 
     fn forget_others(&self, known: &BTreeSet<EncodedName>) {
-        let foundation = self.server.foundation();
-        let Some(recovered) = &foundation.recovered else { return };
+        let Some(recovered) = &self.server.foundation().recovered else { return };
         for name in recovered.regions() {
             let known =
                 EncodedName::parse(&String::from_utf8_lossy(&name)).is_ok_and(|name| known.contains(&name));
             if !known {
-                foundation.log.forget_region(&name);
-                recovered.taken(&name);
+                self.forget_records(&name);
             }
+        }
+    }
+
+    /// Lets the log forget the records of a region that no longer exists.
+    fn forget_records(&self, region: &[u8]) {
+        let foundation = self.server.foundation();
+        foundation.log.forget_region(region);
+        if let Some(recovered) = &foundation.recovered {
+            recovered.taken(region);
         }
     }
 
@@ -256,7 +263,7 @@ impl RegionServers for LocalServers {
         let region = region.clone();
         self.order(server, move |inner| {
             inner.terms.lock().forget(&region);
-            inner.server.foundation().log.forget_region(region.as_str().as_bytes());
+            inner.forget_records(region.as_str().as_bytes());
             Ok(())
         })
     }

@@ -108,8 +108,9 @@ impl Region {
         if access == Access::Owner {
             // The newest sequence id may be that of a family that was deleted. It must not be used again: the log would take
             // the new write for one that is in files.
-            let logged = region.log.newest_edit(region.info.encoded_name().as_str().as_bytes());
-            last = last.max(logged.unwrap_or_default());
+            let name = region.info.encoded_name().as_str().as_bytes();
+            region.log.remember_region(name);
+            last = last.max(region.log.newest_edit(name).unwrap_or_default());
         }
         if let Some(recovered) = &recovered {
             last = last.max(region.replay(recovered, in_files, until)?);

@@ -451,9 +451,21 @@ impl Log {
     }
 
     /// Records that a region no longer exists, for example because its table was dropped. From then on the log keeps no
-    /// file for its records.
+    /// file for its records, until the region is [opened](Log::remember_region).
     pub fn forget_region(&self, region: &[u8]) {
         self.flushed(region, SequenceId::MAX);
+    }
+
+    /// Records that a region is opened. A region of the same name may have been [forgotten](Log::forget_region), for example
+    /// because an interrupted creation is repeated: files are kept for the edits that follow, which must have greater
+    /// sequence ids than [the known ones](Log::newest_edit).
+    pub fn remember_region(&self, region: &[u8]) {
+        let newest = self.newest_edit(region);
+        let mut back = self.shared.back();
+        if back.flushed.get(region) == Some(&SequenceId::MAX) && !env::planted(40) {
+            back.flushed.remove(region);
+            back.flushed.extend(newest.map(|newest| (region.into(), newest)));
+        }
     }
 
     /// Returns a sequence id that no edit of the region in this log exceeds; `None` if this process knows of no edit.

@@ -206,6 +206,22 @@ fn a_write_after_the_deletion_of_the_family_with_the_newest_write_survives() {
     assert_eq!(bench.row("r"), ["f:x=2"]);
 }
 
+/// An interrupted creation is carried out again with the same regions, after what it had made is deleted.
+#[test]
+fn a_write_to_a_region_that_is_made_again_survives() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    done(servers.forget(&name, info.encoded_name())).expect("forgotten");
+    done(servers.open(&name, order(1))).expect("opens");
+    bench.put("r", "f:x", "1");
+    let log = &bench.server.foundation().log;
+    log.roll().expect("another file");
+    log.tidy();
+    let bench = bench.kill();
+    assert_eq!(bench.row("r"), ["f:x=1"]);
+}
+
 #[test]
 fn a_given_split_row_is_restricted_and_a_policy_may_forbid_splits() {
     let bench = Bench::with(crate::Options::default(), &[]);

@@ -244,6 +244,34 @@ fn files_are_deleted_when_no_region_needs_them() {
 }
 
 #[test]
+fn files_are_kept_for_a_region_that_is_opened_after_it_was_forgotten() {
+    let place = Place::new("remembered");
+    let options = Options { file_bytes_max: 1_000, ..Options::default() };
+    let (log, _) = place.open(options).expect("new");
+    let append = |sequence| {
+        let ticket = log.append(&edit("a", sequence, &[1; 400])).expect("alive");
+        log.sync_blocking(ticket, Level::Os).expect("alive");
+    };
+    append(7);
+    log.forget_region(b"a");
+    assert_eq!(log.newest_edit(b"a"), Some(SequenceId(7)));
+    log.remember_region(b"a");
+    (8..=12).for_each(append);
+    log.tidy();
+    let (files, _) = log.size();
+    assert!(files > 2, "{files} files");
+    log.flushed(b"a", SequenceId(12));
+    assert_eq!(log.size().0, 1, "the current one");
+    log.forget_region(b"a");
+    (13..=20).for_each(append);
+    assert!(log.size().0 <= 2, "none is kept for a forgotten region");
+    log.remember_region(b"never known");
+    log.forget_region(b"never known");
+    log.remember_region(b"never known");
+    assert_eq!(log.newest_edit(b"never known"), None);
+}
+
+#[test]
 fn a_record_over_the_limit_is_refused_whole() {
     let place = Place::new("limit");
     let (log, _) = place.open(Options { record_bytes_max: 100, ..Options::default() }).expect("new");
