@@ -46,6 +46,7 @@ mod java;
 mod layers;
 mod listening;
 mod loadtest;
+mod mapreduce;
 mod packages;
 mod pe;
 mod powercut;
@@ -256,6 +257,7 @@ fn main() -> ExitCode {
         ["s3faults", ref options @ ..] => report("s3faults", &s3faults::run(options)),
         ["ycsb", ref options @ ..] => report("ycsb", &ycsb::run(options)),
         ["janusgraph", ref words @ ..] => report("janusgraph", &janusgraph::suite(words)),
+        ["mapreduce", ref options @ ..] => report("mapreduce", &mapreduce::run(options)),
         ["loadtest", ref options @ ..] => report("loadtest", &loadtest::run(options)),
         // `cargo xtask test --only disks` starts this command itself, in namespaces of its own.
         ["disks-probe", folder] => report("disks-probe", &startup::disks_probe(folder.as_ref())),
@@ -308,6 +310,7 @@ fn usage() -> ExitCode {
         docs::USAGE,
         churn::USAGE,
         door::USAGE,
+        mapreduce::USAGE,
         fire::USAGE,
         s3faults::USAGE,
         s3latency::USAGE,

@@ -21,6 +21,9 @@ pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --se
 const BATCH: u64 = 10;
 /// Number of seeds in `cargo xtask test`.
 const SEEDS: u64 = 200;
+/// Minimum of the simulated time in a second of CPU time, in seconds, over at least [`SEEDS`] seeds. A common computer of
+/// 2026 reaches 120.
+const SPEED_MIN: f64 = 50.0;
 /// Number of seeds between the first seeds of two hunts for a planted bug, and the maximum number of seeds of a hunt.
 const HUNT_STRIDE: u64 = 1_000;
 /// Number of hunts for each planted bug, each with other seeds.
@@ -139,14 +142,17 @@ fn seeds(from: u64, to: u64) -> Outcome {
         Ok(())
     })?;
     let Sums { hours, cpu_seconds, counts } = sums.into_inner().expect("no panic");
+    let speed = hours * 3600.0 / cpu_seconds.max(0.001);
     say!(
-        "{} seeds clean in {} s, each run twice: {hours:.2} h simulated by the first runs, {:.0} s in a second of CPU time",
+        "{} seeds clean in {} s, each run twice: {hours:.2} h simulated by the first runs, {speed:.0} s in a second of CPU time",
         to - from,
         began.elapsed().as_secs(),
-        hours * 3600.0 / cpu_seconds.max(0.001),
     );
     for (what, (count, seeds)) in &counts {
         say!("  {count:>9} in {seeds:>5} seeds  {what}");
+    }
+    if to - from >= SEEDS && speed < SPEED_MIN {
+        return Err(format!("{speed:.0} s were simulated in a second of CPU time, {SPEED_MIN} are expected"));
     }
     let list = simulate(&["--list-states"])?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
