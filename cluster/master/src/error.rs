@@ -47,6 +47,15 @@ pub enum Error {
         /// The folder in which the table's descriptor should be.
         folder: FileName,
     },
+    /// hbase:namespace exists and cannot be used.
+    #[error(
+        "table hbase:namespace exists and cannot be opened: {cause}; remove the cause, for instance by restoring the named \
+         file from a backup, and start again: all namespaces are still in the table's files"
+    )]
+    Namespaces {
+        /// Why the table cannot be opened.
+        cause: String,
+    },
     /// A region server refused an order without which the master cannot start.
     #[error("{act}: {cause}")]
     Region {

@@ -16,7 +16,8 @@
 //! A region that cannot be opened is recorded as FAILED_OPEN in hbase:meta and reported in the server's log; all others
 //! serve. The following problems are logged and left as they are: a table without a descriptor, a change that cannot be
 //! finished, and a row of hbase:meta that cannot be read. While such a problem exists, records of the write-ahead log
-//! are kept even if their region is unknown. Without hbase:meta or hbase:namespace the start fails.
+//! are kept even if their region is unknown. Without hbase:meta or hbase:namespace the start fails. hbase:namespace is
+//! created only if hbase:meta has no row of it and no change of it is unfinished.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +109,11 @@ impl Master {
         for intent in master.intents.all() {
             if let Err(cause) = master.finish(&intent) {
                 let table = intent.table();
+                if *table == TableName::namespaces() {
+                    return Err(Error::Namespaces {
+                        cause: format!("an unfinished change of it cannot be finished: {cause}"),
+                    });
+                }
                 tracing::error!(
                     %table,
                     %cause,
@@ -252,6 +258,7 @@ impl Master {
         if self.read_view(|view| view.tables.contains_key(&name)) {
             self.open_table(&name).map_err(wrap)?;
         } else {
+            self.check_never_created(&name)?;
             let mut table = catalog::namespaces_descriptor();
             self.check_schema(&mut table).map_err(wrap)?;
             let region = RegionInfo::new(name, Default::default(), Default::default(), self.new_region_id());
@@ -272,6 +279,27 @@ impl Master {
             let named = known.into_iter().map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one));
             view.namespaces = named.collect();
         });
+        Ok(())
+    }
+
+    /// Fails if hbase:meta has any row of hbase:namespace, `name`. A creation would delete that table, and all namespaces with
+    /// it.
+    fn check_never_created(&self, name: &TableName) -> Result<(), Error> {
+        if let Some(cause) = self.unreachable_tables.read().get(name) {
+            return Err(Error::Namespaces { cause: cause.clone() });
+        }
+        let content = self.catalog.read()?;
+        let is_row_of = |error: &&Error| {
+            let Error::Catalog { row, .. } = error else { return false };
+            let rest = row.strip_prefix(&name.to_string());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+        };
+        if let Some(cause) = content.unreadable.iter().find(is_row_of) {
+            return Err(Error::Namespaces { cause: cause.to_string() });
+        }
+        if content.regions.contains_key(name) || content.states.contains_key(name) {
+            return Err(Error::Namespaces { cause: "hbase:meta has rows of it".to_owned() });
+        }
         Ok(())
     }
 

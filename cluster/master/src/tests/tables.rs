@@ -1,14 +1,18 @@
 //! Tests of changes of tables, namespaces and schemas: those that succeed, and those that the master refuses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use env::{WallTime, World};
 use proto::catalog::{RegionState, TableState};
-use proto::{RegionInfo, pb};
+use proto::{RegionInfo, TableName, pb};
 use rpc::{Exception, class};
-use storage::Files;
+use storage::memory::Fault;
+use storage::{Files, Kind, Memory, Outcome};
 
-use super::fake::{Life, name, pb_name, schema};
-use crate::intents::Intent;
+use super::fake::{Durable, Life, name, pb_name, schema};
+use crate::descriptors;
+use crate::intents::{Intent, Intents};
 use crate::procedure::{NonceKey, ProcedureKind};
 use crate::reopen::Reopening;
 use crate::view::covers_all_rows;
@@ -265,6 +269,78 @@ fn namespaces_come_and_go_when_empty() {
     life.done(life.master.delete_table(&pb_name("ns:t"), None)).unwrap();
     life.done(life.master.delete_namespace("ns", None)).unwrap();
     assert!(life.next().master.namespace("ns").is_err());
+}
+
+#[test]
+fn a_start_that_cannot_read_the_table_of_namespaces_fails_and_deletes_none() {
+    let life = Life::first();
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: vec![] };
+    life.done(life.master.create_namespace(&namespace, None)).unwrap();
+    let folder = layout::descriptors(&TableName::namespaces());
+    let file = life.files.list(&folder).unwrap().remove(0).name;
+    let whole = life.files.read(&file, 10_000).unwrap();
+    let start = |change: &dyn Fn(&Memory)| {
+        let files = life.files.kill();
+        change(&files);
+        let failure =
+            Life::on(files.clone(), life.durable.clone()).err().expect("it does not start").to_string();
+        assert!(failure.starts_with("table hbase:namespace exists and cannot be opened: "), "{failure}");
+        assert!(failure.contains("start again"), "{failure}");
+        (failure, files)
+    };
+
+    let (failure, files) = start(&|files| files.damage(&file, |bytes| bytes[7] ^= 0xff));
+    assert!(failure.contains(file.as_str()), "{failure}");
+    files.damage(&file, |bytes| *bytes = whole.clone());
+    let next = Life::on(files, life.durable.clone()).unwrap();
+    assert!(next.master.namespace("ns").is_ok());
+
+    let (failure, files) = start(&|files| files.delete(&file).unwrap());
+    assert!(failure.contains(folder.as_str()), "{failure}");
+    let table = proto::catalog::namespaces_descriptor();
+    descriptors::write(&files, &table, WallTime(1)).unwrap();
+    let next = Life::on(files, life.durable.clone()).unwrap();
+    assert!(next.master.namespace("ns").is_ok());
+}
+
+#[test]
+fn a_start_that_cannot_finish_a_change_of_the_table_of_namespaces_fails_and_deletes_none() {
+    let life = Life::first();
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: vec![] };
+    life.done(life.master.create_namespace(&namespace, None)).unwrap();
+    let table = Arc::new(proto::catalog::namespaces_descriptor());
+    let mut failures = 0;
+    for act in 1..20 {
+        let files = life.files.kill();
+        let world = World::simulated(1, WallTime(1));
+        let intents = Intents::open(Arc::new(files.clone()), &world, Arc::default()).unwrap();
+        intents.begin(Intent::Alter { table: Arc::clone(&table) }).unwrap();
+        let (act, outcome) = (files.acts() + act, Outcome::DidNotHappen);
+        files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+        let next = match Life::on(files.clone(), life.durable.clone()) {
+            Ok(next) => next,
+            Err(failure) => {
+                failures += usize::from(failure.to_string().contains("change of it cannot be finished"));
+                files.set_fault(None);
+                Life::on(files, life.durable.clone()).expect("the next start finishes the change")
+            }
+        };
+        assert!(next.master.namespace("ns").is_ok(), "act {act}");
+    }
+    assert!(failures > 0, "no act of a start was one of the unfinished change");
+}
+
+#[test]
+fn a_first_start_that_fails_at_any_act_is_completed_by_the_next() {
+    let mut failures = 0;
+    for act in 1..60 {
+        let (files, durable) = (Memory::new(), Durable::default());
+        files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: true }));
+        failures += usize::from(Life::on(files.clone(), durable.clone()).is_err());
+        let next = Life::on(files.kill(), durable).expect("nothing is in the way");
+        assert_eq!(next.master.namespaces().len(), 2, "act {act}");
+    }
+    assert!(failures > 5, "{failures}");
 }
 
 #[test]
