@@ -4,18 +4,39 @@
 //! hbase:meta has a row that the view lacks, and a region may be open that is recorded as closed. Such a table is noted as *in
 //! doubt*. The next procedure of the table, or the chore within ten seconds, reads the table's rows from hbase:meta and opens or
 //! closes what the table's state asks for. Changes that have an intent need no note: they are carried on as a whole.
+//!
+//! Likewise an intent may be stored although its write failed. If nobody has carried it out, and it could not be removed either,
+//! it is noted with its table. It is removed before anything else is done with the table, because a later start would carry it out.
 
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
 use crate::Master;
+use crate::error::of_storage;
+use crate::intents::Intent;
 
 impl Master {
     /// Notes that a write of this table's rows failed, and returns the cause.
     pub(crate) fn note_doubt(&self, table: &TableName, cause: Exception) -> Exception {
         self.in_doubt.lock().insert(table.clone());
         cause
+    }
+
+    /// Notes that this intent may be stored although its write failed. The table is in doubt until the intent is removed.
+    pub(crate) fn note_doubtful_intent(&self, intent: &Intent) {
+        self.doubtful_intents.lock().insert(intent.key());
+        self.in_doubt.lock().insert(intent.table().clone());
+    }
+
+    /// Removes the intents of a table that may be stored although their writes failed. The caller has the lock of the table.
+    pub(crate) fn end_doubtful_intents(&self, name: &TableName) -> Result<(), Exception> {
+        let doubtful = self.doubtful_intents.lock().clone();
+        for key in doubtful.iter().filter(|key| key.table() == name) {
+            self.intents.end(key).map_err(of_storage)?;
+            self.doubtful_intents.lock().remove(key);
+        }
+        Ok(())
     }
 
     /// Whether a write of this table's rows failed, and the table was not settled since.

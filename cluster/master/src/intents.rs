@@ -90,6 +90,11 @@ impl IntentKey {
     pub fn of_table(table: &TableName) -> IntentKey {
         IntentKey { table: table.clone(), region: None }
     }
+
+    /// Returns the table that changes.
+    pub fn table(&self) -> &TableName {
+        &self.table
+    }
 }
 
 impl Intent {

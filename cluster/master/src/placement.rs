@@ -1,4 +1,15 @@
 //! Operations on single regions: move, assign, unassign and truncate; and the flush of a table.
+//!
+//! The truncation of a region has these steps:
+//!
+//! 1. close the region. If that fails, the truncation ends, and the region serves as before;
+//! 2. store the intent. If that fails, the intent may be stored all the same. Only once it certainly is not, the region
+//!    is opened again ([`crate::doubt`]);
+//! 3. delete the region's rows and remove the intent. If this fails, the region stays closed, and the next change of the
+//!    table, the next chore or the next start repeats it;
+//! 4. open the region.
+//!
+//! So while an intent is stored, its region is closed: no row is acknowledged that the intent would delete later.
 
 use std::sync::Arc;
 
@@ -222,13 +233,61 @@ impl Master {
                 context.pass_point_of_no_return()?;
                 let table = master.check_enabled(&name)?;
                 master.check_serves(&region)?;
-                let intent = Intent::TruncateRegion { table, region: region.clone() };
-                master.intents.begin(intent.clone()).map_err(of_storage)?;
+                master.close_to_truncate(&region, &table)?;
+                let intent = master.begin_truncation(&region, &table)?;
                 master.finish(&intent)?;
                 let table = master.check_enabled(&name)?;
                 master.open(&region, &table)
             },
         )
+    }
+
+    /// Closes a region that is to be truncated. If that fails, the region serves afterwards, unless it cannot be opened
+    /// again.
+    fn close_to_truncate(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        let name = region.encoded_name();
+        self.regions.close(name).inspect_err(|_| {
+            // A region whose flush fails stays open on its server.
+            if !self.regions.open_regions().is_ok_and(|open| open.contains(name)) {
+                self.reopen_untruncated(region, table);
+            }
+        })
+    }
+
+    /// Stores the intent of the truncation of a closed region, and returns it. If that fails, the region is open again, or it waits
+    /// until it is certain that the intent is not stored.
+    fn begin_truncation(
+        &self,
+        region: &RegionInfo,
+        table: &Arc<TableDescriptor>,
+    ) -> Result<Intent, Exception> {
+        let intent = Intent::TruncateRegion { table: Arc::clone(table), region: region.clone() };
+        let Err(cause) = self.intents.begin(intent.clone()).map_err(of_storage) else { return Ok(intent) };
+        match self.intents.end(&intent.key()).map_err(of_storage) {
+            Ok(()) => {
+                self.reopen_untruncated(region, table);
+                Err(cause)
+            }
+            Err(also) => {
+                let message = format!(
+                    "{}; region {region} stays closed until the order to truncate it can be withdrawn, which is tried \
+                     every ten seconds: {also}",
+                    cause.message
+                );
+                let cause = Exception { message, ..cause };
+                self.note_failed_opening(region, &cause);
+                self.record_failed_open(region);
+                self.note_doubtful_intent(&intent);
+                Err(cause)
+            }
+        }
+    }
+
+    /// Opens a region whose truncation was not begun. A failure is logged, and the chore tries again.
+    fn reopen_untruncated(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) {
+        if let Err(cause) = self.open(region, table) {
+            tracing::error!(%region, %cause, "the region was not truncated and could not be opened; it is tried again");
+        }
     }
 
     /// Returns the schema of a table. Fails if the table is not enabled.

@@ -321,6 +321,7 @@ impl Master {
         if self.take_up(name)? {
             return Ok(());
         }
+        self.end_doubtful_intents(name)?;
         self.intents.of(name).into_iter().try_for_each(|intent| self.resume_intent(name, intent))?;
         self.settle_doubt(name)
     }
@@ -555,7 +556,7 @@ impl Master {
 
     /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it. This
     /// process retries the opening, and the next process opens the region anyway.
-    fn record_failed_open(&self, region: &RegionInfo) {
+    pub(crate) fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
         if let Err(cause) = self.catalog.put_regions([&row]) {
             let cause = self.note_doubt(region.table(), cause);

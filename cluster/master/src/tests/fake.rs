@@ -43,6 +43,10 @@ pub(super) struct FakeServers {
     refused: Mutex<Option<Bytes>>,
     /// Number of the next closings that report failure although the region is closed.
     failing_closes: Mutex<usize>,
+    /// Number of the next closings that fail and leave the region open.
+    refused_closes: Mutex<usize>,
+    /// Whether the disk is full after the next closing.
+    fills_at_close: AtomicBool,
     /// Whether calls that would fail panic instead.
     panics: Mutex<bool>,
     /// While this is set, orders to open a region or to take a snapshot of it wait.
@@ -90,6 +94,8 @@ impl FakeServers {
             last_terms: Mutex::default(),
             refused: Mutex::default(),
             failing_closes: Mutex::default(),
+            refused_closes: Mutex::default(),
+            fills_at_close: AtomicBool::default(),
             panics: Mutex::default(),
             paused: Mutex::default(),
             resumed: Condvar::new(),
@@ -126,9 +132,19 @@ impl FakeServers {
         *self.refused.lock() = start_key.map(Bytes::from);
     }
 
-    /// Makes the next `count` closings fail although the region is closed then, as when its flush finds the disk full.
+    /// Makes the next `count` closings fail although the region is closed then.
     pub(super) fn fail_closes(&self, count: usize) {
         *self.failing_closes.lock() = count;
+    }
+
+    /// Makes the disk full after the next closing.
+    pub(super) fn fill_at_close(&self) {
+        self.fills_at_close.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the next `count` closings fail; the region serves on, as when its flush finds the disk full.
+    pub(super) fn refuse_closes(&self, count: usize) {
+        *self.refused_closes.lock() = count;
     }
 
     /// Makes the next `count` flushes find their region closed, as if a split had been faster.
@@ -306,6 +322,15 @@ impl FakeServers {
             .or_default()
             .admit_close(region, term)
             .map_err(StaleTerm::exception)?;
+        if self.fills_at_close.swap(false, Ordering::Relaxed) {
+            self.files.set_bytes_max(Some(0));
+        }
+        let mut refused = self.refused_closes.lock();
+        if *refused > 0 {
+            *refused -= 1;
+            self.terms.lock().entry(server.clone()).or_default().stays_open(region, term);
+            return Err(Exception::io("the closing is refused by the test"));
+        }
         let closed = self.open.lock().remove(region);
         assert!(closed.is_none_or(|(owner, _)| owner == *server), "{region} was closed by another server");
         let mut failing = self.failing_closes.lock();

@@ -431,18 +431,115 @@ fn a_region_is_truncated_and_the_others_keep_their_rows() {
 
 #[test]
 fn a_region_whose_truncation_failed_is_opened_when_the_truncation_is_carried_on() {
+    let mut waited = 0;
+    for act in 1..20 {
+        let life = Life::first();
+        life.create("t", &["f"], &["m"]).unwrap();
+        let regions = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+        let [first, second] = [0, 1].map(|at| pb::RegionInfo::from(&regions[at].region));
+        let file = life.put_store_file("t", "f");
+        let (act, outcome) = (life.files.acts() + act, Outcome::DidNotHappen);
+        life.files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+        let truncated = life.done(life.master.truncate_region(&first, None));
+        life.files.set_fault(None);
+        if life.master.intents.of(&name("t")).is_empty() {
+            continue;
+        }
+        assert!(truncated.is_err());
+        waited += 1;
+        assert_eq!(life.servers.open_count(), 3);
+        // The next change of the table first completes the interrupted one.
+        life.done(life.master.truncate_region(&second, None)).unwrap();
+        assert!(!life.files_of("t").contains(&file));
+        assert_eq!(life.servers.open_count(), 4);
+    }
+    assert!(waited > 0, "no act was one of the truncation");
+}
+
+#[test]
+fn a_region_that_cannot_be_closed_for_its_truncation_keeps_its_rows() {
+    for stays_open in [true, false] {
+        let life = Life::first();
+        life.create("t", &["f"], &["m"]).unwrap();
+        let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
+        if stays_open {
+            life.servers.refuse_closes(1);
+        } else {
+            life.servers.fail_closes(1);
+        }
+        let failure = life.done(life.master.truncate_region(&(&region).into(), None)).unwrap_err();
+        assert!(failure.message.contains("by the test"), "{failure}");
+        assert_eq!(life.servers.open_count(), 4, "the region serves");
+        // The rows of this file are acknowledged after the failure.
+        let file = life.put_store_file("t", "f");
+        life.master.carry_on_what_waits();
+        life.master.procedures.wait_idle();
+        assert!(life.files_of("t").contains(&file), "stays open: {stays_open}");
+        let next = life.next();
+        assert!(next.files_of("t").contains(&file), "stays open: {stays_open}");
+        assert_eq!(next.servers.open_count(), 4);
+        next.done(next.master.truncate_region(&(&region).into(), None)).unwrap();
+        assert!(!next.files_of("t").contains(&file));
+    }
+}
+
+#[test]
+fn a_truncation_whose_intent_may_be_stored_leaves_its_region_closed_until_it_is_not() {
     let life = Life::first();
     life.create("t", &["f"], &["m"]).unwrap();
-    let regions = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
-    let [first, second] = [0, 1].map(|at| pb::RegionInfo::from(&regions[at].region));
+    let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
     let file = life.put_store_file("t", "f");
-    life.servers.fail_closes(1);
-    life.done(life.master.truncate_region(&first, None)).unwrap_err();
-    assert_eq!(life.servers.open_count(), 3);
-    // The next change of the table first completes the interrupted one.
-    life.done(life.master.truncate_region(&second, None)).unwrap();
-    assert!(!life.files_of("t").contains(&file));
-    assert_eq!(life.servers.open_count(), 4);
+    let is_open = || life.servers.server_of(region.encoded_name()).is_some();
+    // What the chore does every ten seconds.
+    let carry_on = || {
+        life.master.carry_on_what_waits();
+        life.master.reopen_failed(&mut Reopening::default());
+        life.master.procedures.wait_idle();
+    };
+    life.servers.fill_at_close();
+    let failure = life.done(life.master.truncate_region(&(&region).into(), None)).unwrap_err();
+    assert!(
+        failure.message.contains("stays closed until the order to truncate it can be withdrawn"),
+        "{failure}"
+    );
+    let failed = life.master.failed_regions();
+    assert!(failed[0].to_string().contains("can be withdrawn"), "{failed:?}");
+    carry_on();
+    assert!(!is_open(), "the disk is still full");
+    life.files.set_bytes_max(None);
+    carry_on();
+    assert!(is_open() && life.master.failed_regions().is_empty());
+    assert!(life.files_of("t").contains(&file) && life.next().files_of("t").contains(&file));
+}
+
+#[test]
+fn a_region_that_serves_after_a_failed_truncation_keeps_its_rows_in_the_next_life() {
+    let (mut served, mut stayed_closed) = (0, 0);
+    let outcomes = [Outcome::DidNotHappen, Outcome::MayHaveHappened];
+    for (outcome, last) in outcomes.into_iter().flat_map(|outcome| [(outcome, false), (outcome, true)]) {
+        for act in 1..20 {
+            let life = Life::first();
+            life.create("t", &["f"], &["m"]).unwrap();
+            let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
+            let file = life.put_store_file("t", "f");
+            let act = life.files.acts() + act;
+            life.files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last }));
+            let truncated = life.done(life.master.truncate_region(&(&region).into(), None));
+            life.files.set_fault(None);
+            if truncated.is_ok() {
+                continue;
+            }
+            if life.servers.server_of(region.encoded_name()).is_some() {
+                served += 1;
+                let next = life.next();
+                let is_there = next.files_of("t").contains(&file);
+                assert!(is_there, "act {act}, {outcome:?}, last {last}: {truncated:?}");
+            } else {
+                stayed_closed += 1;
+            }
+        }
+    }
+    assert!(served > 0 && stayed_closed > 0, "{served} {stayed_closed}");
 }
 
 #[test]
