@@ -59,8 +59,7 @@ impl Primary {
     /// Returns a reader of the present log, and a tail that continues after it.
     fn look(&self) -> wal::Result<(Arc<LogReader>, LogTail)> {
         let reader = Arc::new(LogReader::open(&self.log, &self.folder)?);
-        let mut tail = LogTail::open(Arc::clone(&self.log), self.folder.clone(), reader.end());
-        tail.note_in(Arc::clone(&reader));
+        let tail = LogTail::after(&reader, self.folder.clone());
         Ok((reader, tail))
     }
 }

@@ -34,6 +34,8 @@ pub struct LogReader {
     left: Mutex<NotTaken>,
     torn_tails: Vec<TornTail>,
     end: Mutex<LogPosition>,
+    /// The number of the newest file that was begun when this reader was opened; 0 without one.
+    newest: u64,
     was_closed: bool,
 }
 
@@ -41,6 +43,8 @@ pub struct LogReader {
 struct LogEnd {
     /// The position after the last record.
     position: LogPosition,
+    /// The number of the newest file that was begun, which may have no record; 0 without one.
+    newest: u64,
     /// Whether the last file has its end.
     was_closed: bool,
 }
@@ -114,9 +118,9 @@ impl LogReader {
         }
         let files = files.into_iter().map(|file| (file.regions > 0).then_some(file)).collect();
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
-        let LogEnd { position, was_closed } = end;
+        let LogEnd { position, newest, was_closed } = end;
         let left = Mutex::new(NotTaken { files, regions });
-        LogReader { place, left, torn_tails, end: Mutex::new(position), was_closed }
+        LogReader { place, left, torn_tails, end: Mutex::new(position), newest, was_closed }
     }
 
     /// Whether the log's owner [closed](crate::Log::close) it. If not, the owner was killed, or still runs.

@@ -118,8 +118,7 @@ impl Replica {
     fn look(pair: &Pair) -> (Arc<LogReader>, LogTail) {
         let place = growing(&pair.base, &pair.world);
         let reader = Arc::new(LogReader::open(&place, &folder()).expect("readable"));
-        let mut tail = LogTail::open(place, folder(), reader.end());
-        tail.note_in(Arc::clone(&reader));
+        let tail = LogTail::after(&reader, folder());
         (reader, tail)
     }
 

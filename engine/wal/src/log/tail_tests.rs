@@ -264,3 +264,86 @@ fn a_file_that_is_deleted_when_the_tail_has_just_read_its_end_is_not_missed() {
     let gone = tail.advance::<Error>(|_| Ok(())).expect_err("files were removed");
     assert!(matches!(gone, Error::Gone { .. }), "{gone}");
 }
+
+/// Writes a record of region `region` to the current file, begins the next file, and returns the number of the former.
+fn write_and_roll(log: &Log, region: &str, sequence: u64) -> u64 {
+    let number = log.file_number();
+    let ticket = log.append(&edit(region, sequence, &[sequence as u8; 400])).expect("alive");
+    log.sync_blocking(ticket, Level::Disk).expect("alive");
+    log.roll().expect("the next file is begun");
+    number
+}
+
+/// A file may be deleted while an earlier one stays, because the earlier one has edits of another region.
+#[test]
+fn a_tail_of_growing_files_reports_a_file_that_was_deleted_between_two_others() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (log, place) = growing(&base);
+    write(&log, 1, Level::Os);
+    let mut slow = LogTail::open(Arc::clone(&place), folder(), LogPosition::default());
+    assert_eq!(more(&mut slow), [1]);
+    let kept = write_and_roll(&log, "b", 2);
+    // This tail has not opened a file yet.
+    let mut new = LogTail::open(Arc::clone(&place), folder(), slow.position());
+    let deleted = write_and_roll(&log, "a", 3);
+    log.flushed(b"a", SequenceId(3));
+    log.tidy();
+    // The current file has no batch yet, then the record that ended the deleted one, and then one of the region.
+    for sequence in 4..=5 {
+        for tail in [&mut slow, &mut new] {
+            let gone = tail.advance::<Error>(|_| Ok(())).expect_err("a file is missing");
+            assert!(matches!(gone, Error::Gone { number, .. } if number == deleted), "{gone}");
+            assert_eq!(tail.position().file, kept);
+        }
+        // What a reader finds from now on lacks no record that a region needs.
+        let reader = Arc::new(LogReader::open(&place, &folder()).expect("readable"));
+        let mut tail = LogTail::after(&reader, folder());
+        assert_eq!(more(&mut tail), [0; 0]);
+        write(&log, sequence, Level::Os);
+        assert_eq!(more(&mut tail), [sequence]);
+    }
+}
+
+/// Storage in which the first part of one log file cannot be written.
+struct Unwritable {
+    below: Memory,
+    name: FileName,
+}
+
+impl storage::Overlay for Unwritable {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn swap(
+        &self,
+        name: &FileName,
+        expected: Option<&storage::Version>,
+        new: &[u8],
+    ) -> storage::Result<storage::Version> {
+        if *name == self.name {
+            return Err(storage::Error::new(storage::Kind::Failed, Outcome::DidNotHappen, name, "write"));
+        }
+        self.below.swap(name, expected, new)
+    }
+}
+
+#[test]
+fn a_tail_of_growing_files_goes_past_the_number_of_a_file_that_could_not_be_made() {
+    let below = Memory::with(storage::Capabilities::NONE);
+    let skipped = file_name(&folder(), 3);
+    let store = Unwritable { below, name: skipped.join("00000000.part") };
+    let place: Arc<dyn Files> =
+        Arc::new(storage::Segmented::new(Arc::new(store), World::real(), Duration::ZERO));
+    let (log, _) = Log::open(World::real(), Arc::clone(&place), folder(), options()).expect("new");
+    let mut slow = LogTail::open(Arc::clone(&place), folder(), LogPosition::default());
+    let mut fast = LogTail::open(Arc::clone(&place), folder(), LogPosition::default());
+    assert_eq!(write_and_roll(&log, "a", 1), 1);
+    write(&log, 2, Level::Os);
+    assert_eq!(more(&mut fast), [1, 2]);
+    log.roll().expect_err("file 3 cannot be made");
+    log.roll().expect("file 4 can");
+    assert_eq!(log.file_number(), 4);
+    write(&log, 3, Level::Os);
+    assert_eq!((more(&mut slow), more(&mut fast)), (vec![1, 2, 3], vec![3]));
+}

@@ -142,6 +142,8 @@ pub(crate) fn read_folder(
     let first = looks.iter().find(|(_, look)| look.is_there()).map(|(number, _)| *number);
     let epoch_max = looks.iter().map(|(_, look)| if let Look::Begun(begun) = look { begun.epoch } else { 0 });
     let epoch_max = epoch_max.max().unwrap_or(0);
+    let newest = looks.iter().rev().find(|(_, look)| matches!(look, Look::Begun(_)));
+    let newest = newest.map_or(0, |(number, _)| *number);
     let mut found = Assembly::default();
     for (number, look) in looks {
         found.add(number, look)?;
@@ -150,7 +152,7 @@ pub(crate) fn read_folder(
     let Assembly { old_files, regions, torn_tails, live, before, .. } = found;
     let was_closed = before.as_ref().is_none_or(|last| last.contents.ended);
     let end = before.map(|last| LogPosition { file: last.number(), offset: last.contents.whole });
-    let end = LogEnd { position: end.unwrap_or_default(), was_closed };
+    let end = LogEnd { position: end.unwrap_or_default(), newest, was_closed };
     let reader = LogReader::new(Arc::clone(files), old_files, regions, torn_tails, end);
     Ok(FolderContents { reader, live, unsynced, epoch_max, number_max, first })
 }

@@ -29,10 +29,19 @@ type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 ///
 /// If a file was deleted before it was read, the result is [`Error::Gone`]. To avoid this, a caller
 /// [holds](crate::Log::hold) the log's files. A read replica does not hold them; it opens its regions again.
+///
+/// The owner deletes files in any order, so a deleted file may lie between two others. A number without a file may also
+/// be one that the owner has skipped, because a roll failed. In files that [grow part by part](storage::GrowingFile) a
+/// gap counts as skipped only if the first `Whole` record after it names the file before it: the owner writes this
+/// record in each file, for the file before. Any other gap is [`Error::Gone`], which at worst is a needless opening. On
+/// other storage, which skips numbers whenever it reuses space, only a holder notices every deletion.
 pub struct LogTail {
     files: Arc<dyn Files>,
     folder: FileName,
     position: LogPosition,
+    /// The newest file that the [reader before](LogTail::after) this tail has found. Up to it no gap has a record that the
+    /// reader lacks and a region still needed.
+    covered_to: u64,
     /// Returns the durable position, for a log in this process; `None` if only the log's bytes show what is durable.
     durable: Option<DurableSource>,
     /// The file at the current position, if it grows part by part.
@@ -82,12 +91,21 @@ impl LogTail {
             files,
             folder,
             position: from,
+            covered_to: 0,
             durable: None,
             growing: None,
             ended: None,
             index: None,
             buffer: Vec::new(),
         }
+    }
+
+    /// Follows the log in `folder` from the end of `reader` on, and [adds](LogTail::note_in) to it what is returned. All
+    /// files that were deleted before the reader was opened were not needed any more, so regions that are opened after the
+    /// reader miss nothing.
+    pub fn after(reader: &Arc<LogReader>, folder: FileName) -> LogTail {
+        let tail = LogTail::open(Arc::clone(&reader.place), folder, reader.end());
+        LogTail { covered_to: reader.newest, index: Some(Arc::clone(reader)), ..tail }
     }
 
     pub(crate) fn with_source(self, durable: DurableSource) -> LogTail {
@@ -108,7 +126,7 @@ impl LogTail {
     /// Passes each record, edit or marker, that became durable since the last call to `each`, in order. Returns the
     /// number of these records. When `each` fails, the next call repeats the batch in which it failed.
     ///
-    /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end.
+    /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end, also between two files that exist.
     pub fn advance<E: From<Error>>(
         &mut self,
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
@@ -128,12 +146,18 @@ impl LogTail {
         let durable = self.durable.as_ref().map(|source| source());
         let mut files = self.begun_files()?;
         for (index, file) in files.iter().enumerate() {
+            if durable.is_some_and(|durable| file.number > durable.file) {
+                break;
+            }
+            if !self.is_next(file)? {
+                let number = self.position.file + 1;
+                return Err(Error::Gone { folder: self.folder.clone(), number }.into());
+            }
             if file.number > self.position.file || self.position.offset < HEADER_LENGTH as u64 {
                 self.position = LogPosition { file: file.number, offset: HEADER_LENGTH as u64 };
             }
             let later = &files[index + 1..];
             let Readable { end, is_all } = match durable {
-                Some(durable) if file.number > durable.file => break,
                 Some(durable) if file.number == durable.file => {
                     Readable { end: durable.offset, is_all: false }
                 }
@@ -193,15 +217,21 @@ impl LogTail {
             }
         }
         begun.reverse();
-        let first = begun.first().map(|file| file.number);
-        let wanted = if is_ended { self.position.file + 1 } else { self.position.file };
         // The file after one that has ended may not have been begun.
-        let is_there =
-            if is_ended { first.is_none_or(|first| first == wanted) } else { first == Some(wanted) };
-        if wanted != 0 && !is_there {
-            return Err(Error::Gone { folder: self.folder.clone(), number: wanted });
+        let first = begun.first().map(|file| file.number);
+        if !is_ended && self.position.file != 0 && first != Some(self.position.file) {
+            return Err(Error::Gone { folder: self.folder.clone(), number: self.position.file });
         }
         Ok(begun)
+    }
+
+    /// Whether no file with records that this tail lacks can have been between the tail's position and `file`.
+    fn is_next(&self, file: &LiveFile) -> Result<bool> {
+        let before = self.position.file;
+        if before == 0 || file.number <= before + 1 || file.number <= self.covered_to {
+            return Ok(true);
+        }
+        Ok(file.reader.as_growing().is_none() || first_whole(file)? == Some(before))
     }
 
     /// Returns how much of a file may be read. `later` are the files after it. `is_older` says that its owner has begun
@@ -281,18 +311,28 @@ impl LogTail {
 
 /// Whether a record in `file` says that file `number` is durable to its end.
 fn says_whole(file: &LiveFile, number: u64) -> Result<bool> {
+    find_whole(file, |whole| whole >= number).map(|found| found.is_some())
+}
+
+/// Returns the number of the file before `file`, according to its first `Whole` record; `None` without such a record.
+fn first_whole(file: &LiveFile) -> Result<Option<u64>> {
+    find_whole(file, |_| true)
+}
+
+/// Returns the file number in the first `Whole` record of `file` for which `is_wanted` returns true.
+fn find_whole(file: &LiveFile, is_wanted: impl Fn(u64) -> bool) -> Result<Option<u64>> {
     let open = file.open();
     let (mut offset, mut payload) = (HEADER_LENGTH as u64, Vec::new());
     while open.read_batch(offset, &mut payload)?.is_some() {
         for record in open.records(offset, &payload) {
             let record = record?;
-            if record.kind == Kind::Whole && record.sequence.0 >= number {
-                return Ok(true);
+            if record.kind == Kind::Whole && is_wanted(record.sequence.0) {
+                return Ok(Some(record.sequence.0));
             }
         }
         offset += (BATCH_HEADER_LENGTH + payload.len()) as u64;
     }
-    Ok(false)
+    Ok(None)
 }
 
 impl std::fmt::Debug for LogTail {
