@@ -97,6 +97,18 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
     }
 }
 
+/// Whether the object says that `file`, a growing file begun under `epoch`, is not the last one of its log: it names another
+/// epoch or a later file. A missing or damaged object counts as such. Takes one request.
+pub(crate) fn is_superseded(files: &dyn Files, folder: &FileName, epoch: u64, file: u64) -> Result<bool> {
+    match files.read(&folder.join(OWNER), CONTENT_MAX) {
+        Ok(content) => Ok(LogOwner::parse(&content).is_none_or(|(owner, noted)| {
+            owner.epoch != epoch || noted.is_some_and(|noted| noted.last > file)
+        })),
+        Err(error) if error.kind() == Kind::NotFound => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The right of this process to write a log, until another process takes it over.
 pub(crate) struct Claim {
     register: Mutex<Register>,

@@ -6,6 +6,7 @@ use storage::Memory;
 
 use super::tests::{edit, in_memory};
 use super::*;
+use crate::format::BatchHeader;
 use crate::reader::LogTail;
 
 fn folder() -> FileName {
@@ -346,4 +347,64 @@ fn a_tail_of_growing_files_goes_past_the_number_of_a_file_that_could_not_be_made
     assert_eq!(log.file_number(), 4);
     write(&log, 3, Level::Os);
     assert_eq!((more(&mut slow), more(&mut fast)), (vec![1, 2, 3], vec![3]));
+}
+
+/// An owner is suspended after it has recorded the number of its next file. The next owner seals the log, in which this
+/// file is absent. Then the first owner creates the file and dies.
+#[test]
+fn a_tail_leaves_a_file_that_a_former_owner_created_after_the_next_one_had_sealed_the_log() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (first, place) = growing(&base);
+    write(&first, 1, Level::Os);
+    let (epoch, last) = (first.epoch(), first.file_number());
+    let orphan = last + 1;
+    first.shared.claim.note_files(NotedFiles { first: last, last: orphan }).expect("it is the owner");
+    let Sealed { claim, found } = seal_for_owner(&World::real(), &place, &folder(), "next").expect("sealed");
+    assert_eq!(found.number_max, orphan);
+    drop(make_file(&*place, &folder(), epoch, orphan).expect("nothing refuses it"));
+    let mut tail = LogTail::open(Arc::clone(&place), folder(), LogPosition { file: orphan, offset: 0 });
+    // The tail looks for other files from time to time until the next owner has begun one.
+    (0..100).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
+    assert_eq!(tail.position().file, orphan);
+    let (next, epoch, offset) = (orphan + 1, claim.owner.epoch, HEADER_LENGTH as u64);
+    claim.note_files(NotedFiles { first: last, last: next }).expect("it is the owner");
+    let mut writer = make_file(&*place, &folder(), epoch, next).expect("begun");
+    let mut payload = Vec::new();
+    edit("a", 2, b"v").write(&mut payload);
+    let batch = BatchHeader::of(next, offset, offset, &payload).to_bytes();
+    writer.write(&[&batch, &*payload].concat()).and_then(|()| writer.sync()).expect("durable");
+    let found: Vec<u64> = (0..20).flat_map(|_| more(&mut tail)).collect();
+    assert_eq!(found, [2]);
+}
+
+/// Storage that counts the objects which are read.
+struct Counted {
+    below: Memory,
+    loads: AtomicU64,
+}
+
+impl storage::Overlay for Counted {
+    fn below(&self) -> &dyn Files {
+        &self.below
+    }
+
+    fn load(&self, name: &FileName, bytes_max: usize) -> storage::Result<storage::Object> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        self.below.load(name, bytes_max)
+    }
+}
+
+#[test]
+fn following_an_idle_log_costs_two_requests_a_call_and_each_20th_time_one_more() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (log, _) = growing(&base);
+    write(&log, 1, Level::Os);
+    let store = Arc::new(Counted { below: base, loads: AtomicU64::new(0) });
+    let below: Arc<dyn Files> = Arc::clone(&store) as Arc<dyn Files>;
+    let place = Arc::new(storage::Segmented::new(below, World::real(), Duration::ZERO));
+    let mut tail = LogTail::open(place, folder(), LogPosition::default());
+    assert_eq!(more(&mut tail), [1]);
+    let before = store.loads.load(Ordering::Relaxed);
+    (0..40).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
+    assert_eq!(store.loads.load(Ordering::Relaxed) - before, 2 * 40 + 2);
 }
