@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use cell::string_binary;
@@ -20,6 +21,10 @@ pub(crate) struct Catalog {
     regions: Arc<Assignments>,
     clock: Arc<StampClock>,
     meta: EncodedName,
+    /// Number of writes to hbase:meta that failed.
+    failed: AtomicU64,
+    /// Number of failed writes that had ended when the last successful write began.
+    confirmed: AtomicU64,
 }
 
 /// The content of hbase:meta.
@@ -88,7 +93,8 @@ pub(crate) fn namespaces_of(rows: Vec<CatalogRow>) -> Vec<pb::NamespaceDescripto
 
 impl Catalog {
     pub(crate) fn new(regions: Arc<Assignments>, clock: Arc<StampClock>) -> Catalog {
-        Catalog { regions, clock, meta: RegionInfo::meta().encoded_name().clone() }
+        let meta = RegionInfo::meta().encoded_name().clone();
+        Catalog { regions, clock, meta, failed: AtomicU64::new(0), confirmed: AtomicU64::new(0) }
     }
 
     /// Makes all later timestamps greater than every timestamp in `region`. Otherwise, if the clock was set back since
@@ -141,6 +147,18 @@ impl Catalog {
         )
     }
 
+    /// Makes sure that no earlier write to hbase:meta takes place later, so that [`read`](Catalog::read) shows all that will
+    /// ever be there. A write that fails may wait for room on a full disk. The log takes all writes in their order, so the
+    /// success of another write proves that no earlier one waits. If none has succeeded since the last failure, deletes the
+    /// state of `removed`, a table that the caller is about to remove.
+    pub(crate) fn confirm_writes(&self, removed: &TableName) -> Result<(), Exception> {
+        if self.confirmed.load(Ordering::SeqCst) == self.failed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let state = Bytes::copy_from_slice(removed.as_bytes());
+        self.write(&self.meta, vec![CatalogEdit::Delete(state)])
+    }
+
     /// Removes every row of a table: its regions first, its state last.
     pub(crate) fn remove(&self, table: &TableName) -> Result<(), Exception> {
         let content = self.read().map_err(|error| Exception::io(error.to_string()))?;
@@ -186,6 +204,14 @@ impl Catalog {
     }
 
     fn write(&self, region: &EncodedName, edits: Vec<CatalogEdit>) -> Result<(), Exception> {
-        self.regions.write(region, self.clock.next(), edits)
+        let failed = self.failed.load(Ordering::SeqCst);
+        let written = self.regions.write(region, self.clock.next(), edits);
+        if *region == self.meta {
+            match &written {
+                Ok(()) => self.confirmed.fetch_max(failed, Ordering::SeqCst),
+                Err(_) => self.failed.fetch_add(1, Ordering::SeqCst),
+            };
+        }
+        written
     }
 }

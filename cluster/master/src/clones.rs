@@ -7,14 +7,18 @@
 //! disabled table, which stays disabled:
 //!
 //! 1. Store the intent: schema, new regions, and the snapshot.
-//! 2. Write the new regions' folders, with links. If this step or the first fails, the restoration ends, and the table
-//!    is unchanged.
-//! 3. In one mutation, replace the old regions in hbase:meta by the new ones.
-//! 4. Write the snapshot's schema as the table's, and delete the old regions' folders. Files that the snapshot or a
+//! 2. Write the new regions' folders, with links.
+//! 3. Store in the intent that hbase:meta may change. If this step or an earlier one fails, the restoration ends, and
+//!    the table is unchanged.
+//! 4. In one mutation, replace the old regions in hbase:meta by the new ones.
+//! 5. Write the snapshot's schema as the table's, and delete the old regions' folders. Files that the snapshot or a
 //!    link needs move to the archive.
-//! 5. Remove the intent.
+//! 6. Remove the intent.
 //!
-//! After a crash, the next start carries out the intent from step 1.
+//! After a crash or a failure, the intent is carried out from step 2, or from step 4 if step 3 was done. From then on a
+//! restoration is never undone: the mutation may have failed and take place later, on a full disk once there is room,
+//! and a read of hbase:meta does not show it until then. If the master only remembered that it has tried, a restart
+//! would have to trust such a read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,7 +60,16 @@ pub enum CopyKind {
     /// A clone: the table is new.
     Clone,
     /// A restoration: the table existed.
-    Restoration,
+    Restoration(RestorationStep),
+}
+
+/// The stored step of a restoration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestorationStep {
+    /// Write the new regions' folders.
+    Fill,
+    /// Replace the regions in hbase:meta. From this step on the restoration cannot be undone.
+    Record,
 }
 
 /// The outcome of a restoration.
@@ -90,7 +103,7 @@ impl Master {
         }
         let kind = match self.read_view(|view| view.tables.get(&table).map(|table| table.state)) {
             None => CopyKind::Clone,
-            Some(TableState::Disabled) => CopyKind::Restoration,
+            Some(TableState::Disabled) => CopyKind::Restoration(RestorationStep::Fill),
             Some(_) => {
                 return Err(Exception {
                     do_not_retry: true,
@@ -116,7 +129,7 @@ impl Master {
         let name = table.clone();
         let procedure = match kind {
             CopyKind::Clone => ProcedureKind::Clone,
-            CopyKind::Restoration => ProcedureKind::Restore,
+            CopyKind::Restoration(_) => ProcedureKind::Restore,
         };
         self.submit(procedure, &name, nonce, move |master| {
             let copy = master.plan(&snapshot, &table, kind, tracker.as_deref())?;
@@ -129,7 +142,7 @@ impl Master {
             };
             match kind {
                 CopyKind::Clone => master.clone_table(&copy).map_err(told),
-                CopyKind::Restoration => {
+                CopyKind::Restoration(_) => {
                     master.check_modifiable(&table)?;
                     master.begin_copy(&copy)?;
                     match master.restore(&copy).map_err(told)? {
@@ -182,7 +195,7 @@ impl Master {
     ) -> Result<SnapshotCopy, Exception> {
         let manifest = self.snapshot_manifest(snapshot)?;
         let source = TableDescriptor::try_from(manifest.table_schema.clone()).map_err(of_proto)?;
-        if kind == CopyKind::Restoration && source.name() != name {
+        if kind != CopyKind::Clone && source.name() != name {
             return Err(Exception::new(
                 class::RESTORE_SNAPSHOT,
                 format!(
@@ -202,7 +215,7 @@ impl Master {
                 self.check_schema(&mut table)?;
                 self.check_trackers_of_new(&table)?;
             }
-            CopyKind::Restoration => {
+            CopyKind::Restoration(_) => {
                 let present =
                     self.read_view(|view| view.tables.get(name).map(|table| Arc::clone(&table.descriptor)));
                 if let Some(present) = &present {
@@ -260,12 +273,14 @@ impl Master {
         let is_new = |region: &RegionInfo| copy.regions.iter().any(|new| new.name() == region.name());
         let old: Vec<RegionInfo> =
             found.iter().map(|row| row.region.clone()).filter(|region| !is_new(region)).collect();
+        // Releases that did not store the step have left intents whose regions are recorded.
         let is_recorded = found.iter().any(|row| is_new(&row.region));
-        if !is_recorded && let Err(cause) = self.write_copies(copy) {
-            copy.regions
-                .iter()
-                .try_for_each(|region| self.regions.drop_folder(layout::region_folder(region)))?;
-            self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
+        if copy.kind != CopyKind::Restoration(RestorationStep::Record)
+            && !is_recorded
+            && let Err(cause) =
+                self.write_copies(copy).and_then(|()| self.store_step(copy, RestorationStep::Record))
+        {
+            self.undo_restoration(copy)?;
             return Ok(RestoreOutcome::Undone(cause));
         }
         let row = |region: &RegionInfo| RegionRow::new(region.clone(), RegionState::Closed);
@@ -279,6 +294,20 @@ impl Master {
         self.drop_other_regions(copy)?;
         self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
         Ok(RestoreOutcome::Done)
+    }
+
+    fn store_step(&self, copy: &SnapshotCopy, step: RestorationStep) -> Result<(), Exception> {
+        let copy = SnapshotCopy { kind: CopyKind::Restoration(step), ..copy.clone() };
+        self.intents.begin(Intent::Copy(copy)).map_err(of_storage)
+    }
+
+    /// Deletes the folders of the copy's regions and removes the intent.
+    fn undo_restoration(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+        // The step `Record` may be stored although its write failed. A start would then record regions without folders.
+        self.store_step(copy, RestorationStep::Fill)?;
+        let mut folders = copy.regions.iter().map(layout::region_folder);
+        folders.try_for_each(|folder| self.regions.drop_folder(folder))?;
+        self.intents.end(&IntentKey::of_table(copy.table.name())).map_err(of_storage)
     }
 
     /// Deletes the folders of all regions of the table except the copy's.

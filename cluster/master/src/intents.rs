@@ -14,7 +14,8 @@
 //! ```text
 //! change of a schema     NameBytesPair{"alter"}  TableSchema
 //! creation               NameBytesPair{"create"}  TableSchema  LongMsg count  RegionInfo…
-//! copy of a snapshot     NameBytesPair{"clone" | "restore", snapshot}  TableSchema  LongMsg count  RegionInfo…
+//! copy of a snapshot     NameBytesPair{kind, snapshot}  TableSchema  LongMsg count  RegionInfo…
+//!                        kind: "clone", "restore", or "restore-record" once hbase:meta may have changed
 //! deletion               NameBytesPair{"delete"}  TableName
 //! deletion of families   NameBytesPair{"delete-families"}  TableSchema  LongMsg count  NameBytesPair{"", family}…
 //! region to truncate     NameBytesPair{"truncate-region"}  TableSchema  RegionInfo
@@ -33,7 +34,7 @@ use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Capability, Files};
 
 use crate::Error;
-use crate::clones::{CopyKind, SnapshotCopy};
+use crate::clones::{CopyKind, RestorationStep, SnapshotCopy};
 use crate::owned_object::{self, Content, OwnedObject, decode_number, encode_number};
 use crate::replace::{Replacement, Step};
 
@@ -153,7 +154,8 @@ impl Intent {
             Intent::Copy(SnapshotCopy { snapshot, kind, table, regions }) => {
                 let name = match kind {
                     CopyKind::Clone => "clone",
-                    CopyKind::Restoration => "restore",
+                    CopyKind::Restoration(RestorationStep::Fill) => "restore",
+                    CopyKind::Restoration(RestorationStep::Record) => "restore-record",
                 };
                 put(out, pb::NameBytesPair { name: name.into(), value: Some(snapshot.clone().into()) });
                 schema(out, table);
@@ -208,7 +210,7 @@ impl Intent {
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
                 Ok(Intent::Create { table, regions: regions(bytes)? })
             }
-            "clone" | "restore" => {
+            "clone" | "restore" | "restore-record" => {
                 let value = kind.value.unwrap_or_default();
                 let snapshot =
                     String::from_utf8(value.to_vec()).map_err(|error| proto::Error::Malformed {
@@ -216,8 +218,11 @@ impl Intent {
                         found: error.to_string(),
                     })?;
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
-                let is_clone = kind.name == "clone";
-                let kind = if is_clone { CopyKind::Clone } else { CopyKind::Restoration };
+                let kind = match kind.name.as_str() {
+                    "clone" => CopyKind::Clone,
+                    "restore" => CopyKind::Restoration(RestorationStep::Fill),
+                    _ => CopyKind::Restoration(RestorationStep::Record),
+                };
                 Ok(Intent::Copy(SnapshotCopy { snapshot, kind, table, regions: regions(bytes)? }))
             }
             "alter" => {
@@ -425,14 +430,15 @@ mod tests {
         table.set_family(FamilyDescriptor::new("f").unwrap());
         let table = Arc::new(table);
         let region = RegionInfo::new(name.clone(), "a".into(), "b".into(), RegionId(4)).unwrap();
+        let copy = |kind| {
+            let (table, regions) = (Arc::clone(&table), vec![region.clone()]);
+            Intent::Copy(SnapshotCopy { snapshot: "s".into(), kind, table, regions })
+        };
         let intents = [
             Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region.clone()] },
-            Intent::Copy(SnapshotCopy {
-                snapshot: "s".into(),
-                kind: CopyKind::Restoration,
-                table: Arc::clone(&table),
-                regions: vec![region.clone()],
-            }),
+            copy(CopyKind::Clone),
+            copy(CopyKind::Restoration(RestorationStep::Fill)),
+            copy(CopyKind::Restoration(RestorationStep::Record)),
             Intent::Alter { table: Arc::clone(&table) },
             Intent::Delete { table: name },
             Intent::TruncateRegion { table: Arc::clone(&table), region: region.clone() },

@@ -336,7 +336,7 @@ impl Master {
                 self.intents.begin(delete.clone()).map_err(of_storage)?;
                 self.finish(&delete)
             }
-            Intent::Copy(copy) if copy.kind == CopyKind::Restoration => {
+            Intent::Copy(copy) if copy.kind != CopyKind::Clone => {
                 if let RestoreOutcome::Undone(cause) = self.restore(&copy)? {
                     tracing::warn!(table = %name, %cause, "the restoration was ended; the table is as before");
                 }
@@ -430,7 +430,7 @@ impl Master {
             })?,
             Intent::Copy(copy) => match copy.kind {
                 CopyKind::Clone => self.make(&copy.table, &copy.regions, || self.write_copies(copy))?,
-                CopyKind::Restoration => {
+                CopyKind::Restoration(_) => {
                     if let RestoreOutcome::Undone(cause) = self.restore(copy)? {
                         let table = copy.table.name();
                         tracing::warn!(%table, %cause, "the restoration was ended; the table is as before");
@@ -495,6 +495,8 @@ impl Master {
 
     /// Closes the regions of a table and deletes its catalog rows and files.
     fn erase(&self, table: &TableName) -> Result<(), Exception> {
+        // Rows of a creation that failed may be on their way. They would appear after this deletion.
+        self.catalog.confirm_writes(table)?;
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         for row in content.regions.get(table).into_iter().flatten() {
             self.regions.close(row.region.encoded_name())?;

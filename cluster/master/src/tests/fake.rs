@@ -55,6 +55,10 @@ pub(super) struct FakeServers {
     writes_left: Mutex<Option<u64>>,
     /// Whether catalog writes that fail take place.
     fails_late: Mutex<bool>,
+    /// Whether catalog writes that fail wait for a later call, as for room on a full disk.
+    sticks: AtomicBool,
+    /// The catalog writes that wait, in order.
+    stuck: Mutex<Vec<(EncodedName, Stamp, Vec<CatalogEdit>)>>,
     /// Whether the disk fails, too, from the first write on that finds no `writes_left`.
     kills: Mutex<bool>,
     flushed: Mutex<Vec<EncodedName>>,
@@ -101,6 +105,8 @@ impl FakeServers {
             resumed: Condvar::new(),
             writes_left: Mutex::default(),
             fails_late: Mutex::default(),
+            sticks: AtomicBool::default(),
+            stuck: Mutex::default(),
             kills: Mutex::default(),
             flushed: Mutex::default(),
             compacted: Mutex::default(),
@@ -173,6 +179,18 @@ impl FakeServers {
         *self.fails_late.lock() = late;
     }
 
+    /// From now on a catalog write that fails takes place before the next one that succeeds, or when it is
+    /// [released](FakeServers::release_stuck).
+    pub(super) fn stick(&self) {
+        self.sticks.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the catalog writes that wait take place.
+    pub(super) fn release_stuck(&self) {
+        let stuck = std::mem::take(&mut *self.stuck.lock());
+        stuck.into_iter().for_each(|(region, stamp, edits)| self.apply(&region, stamp, edits));
+    }
+
     /// Like [`die_after`](FakeServers::die_after). When a write fails, every later change of the disk fails, too.
     pub(super) fn kill_after(&self, writes: u64) {
         *self.kills.lock() = true;
@@ -237,8 +255,17 @@ impl FakeServers {
             }
         }
         if let Some(failure) = failure.take_if(|_| !*self.fails_late.lock()) {
+            if self.sticks.load(Ordering::Relaxed) {
+                self.stuck.lock().push((region.clone(), stamp, edits));
+            }
             return Err(failure);
         }
+        self.release_stuck();
+        self.apply(region, stamp, edits);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn apply(&self, region: &EncodedName, stamp: Stamp, edits: Vec<CatalogEdit>) {
         let mut rows = self.durable.rows.lock();
         let mut deleted = self.durable.deleted.lock();
         let rows = rows.entry(region.clone()).or_default();
@@ -264,7 +291,6 @@ impl FakeServers {
                 }
             }
         }
-        failure.map_or(Ok(()), Err)
     }
 
     /// Checks that an order goes to the server that has the region open.

@@ -182,6 +182,27 @@ fn a_creation_that_failed_and_could_not_be_taken_back_is_taken_back_later() {
 }
 
 #[test]
+fn a_creation_whose_rows_are_written_after_its_failure_leaves_nothing() {
+    for writes in 0..5 {
+        let life = Life::first();
+        life.servers.stick();
+        life.servers.die_after(Some(writes));
+        life.create("t", &["f"], &["m"]).unwrap_err();
+        life.servers.die_after(None);
+        // What the chore does every ten seconds.
+        life.master.carry_on_what_waits();
+        life.master.procedures.wait_idle();
+        life.servers.release_stuck();
+        let content = life.master.catalog.read().unwrap();
+        let is_there = content.regions.contains_key(&name("t")) || content.states.contains_key(&name("t"));
+        assert!(!is_there, "{writes} writes: {:?}", content.regions);
+        assert!(!life.has("t") && life.files_of("t").is_empty(), "{writes} writes");
+        assert_eq!(life.servers.open_count(), 2, "{writes} writes: hbase:meta and hbase:namespace");
+        assert!(!life.next().has("t"), "{writes} writes");
+    }
+}
+
+#[test]
 fn a_creation_whose_undoing_fails_at_any_act_leaves_nothing() {
     for act in 1..40 {
         let life = Life::first();

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use proto::catalog::TableState;
 use proto::pb::snapshot_description::Type;
 use proto::{RegionInfo, pb};
 use rpc::{Exception, class};
-use storage::Files;
+use storage::memory::Fault;
+use storage::{Files, Kind, Outcome};
 
 use super::fake::{Life, pb_name, schema};
 use crate::procedure::locks::{Holders, Mode};
 use crate::switches::Switch;
+use crate::view::covers_all_rows;
 use crate::{FollowedPrimary, Mirror};
 
 pub(super) fn request(name: &str, table: &str) -> pb::SnapshotDescription {
@@ -248,6 +251,63 @@ fn a_restoration_that_fails_leaves_the_table_as_it_was() {
     life.servers.refuse(None);
     life.master.delete_snapshot("s").expect("nobody needs it any more");
     life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+}
+
+/// Checks that all regions of the disabled table t have their folders and open, and that the snapshot s is not needed.
+fn assert_whole(life: &Life, words: &str) {
+    assert_eq!(life.state("t"), TableState::Disabled, "{words}");
+    let rows = life.master.read_view(|view| view.tables[&"t".parse().unwrap()].regions.clone());
+    let files = life.files_of("t");
+    for region in rows.iter().map(|row| &row.region) {
+        let info = layout::region_info(region.table(), region.encoded_name());
+        assert!(files.contains(&info), "{words}: {region} has no folder");
+    }
+    assert!(covers_all_rows(rows.iter()) && rows.len() == 2, "{words}: {rows:?}");
+    life.master.delete_snapshot("s").expect("nobody needs it any more");
+    life.done(life.master.enable_table(&pb_name("t"), None)).expect("the table is whole");
+    assert_eq!(life.servers.open_count(), 4, "{words}");
+}
+
+#[test]
+fn a_restoration_that_hbase_meta_has_late_is_not_undone() {
+    for is_late in [true, false] {
+        let life = life_with_table();
+        take(&life, "s", "t").expect("taken");
+        life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+        life.servers.stick();
+        life.servers.die_after(Some(0));
+        clone(&life, "s", "t").expect_err("hbase:meta is not written");
+        // The chore carries the restoration on, and no links can be written.
+        life.servers.refuse(Some("m"));
+        life.master.carry_on_what_waits();
+        life.master.procedures.wait_idle();
+        if is_late {
+            life.servers.release_stuck();
+        }
+        assert_whole(&life.next(), &format!("late: {is_late}"));
+    }
+}
+
+#[test]
+fn a_restoration_that_fails_at_any_act_leaves_a_whole_table() {
+    let mut failures = 0;
+    for outcome in [Outcome::DidNotHappen, Outcome::MayHaveHappened] {
+        for act in 1..40 {
+            let life = life_with_table();
+            take(&life, "s", "t").expect("taken");
+            life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+            let fault = Fault { act: life.files.acts() + act, kind: Kind::Failed, outcome, last: false };
+            life.files.set_fault(Some(fault));
+            failures += usize::from(clone(&life, "s", "t").is_err());
+            life.files.set_fault(None);
+            life.master.carry_on_what_waits();
+            life.master.procedures.wait_idle();
+            let words = format!("act {act}, {outcome:?}");
+            assert!(life.master.intents.all().is_empty(), "{words}");
+            assert_whole(&life.next(), &words);
+        }
+    }
+    assert!(failures > 0);
 }
 
 #[test]
