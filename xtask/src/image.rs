@@ -13,8 +13,8 @@ use crate::{Outcome, run as run_command};
 /// The file systems, and the command that creates each in an image.
 pub(crate) const KINDS: [(&str, &[&str]); 2] =
     [("ext4", &["mkfs.ext4", "-q", "-F"]), ("xfs", &["mkfs.xfs", "-q", "-f"])];
-/// Size of an image in bytes; the file is sparse. XFS needs at least 300 MB.
-const IMAGE_BYTES: u64 = 1 << 30;
+/// Size of an image in bytes; the file is sparse. XFS needs at least 300 MB, and two hours of fire more than 1 GB.
+const IMAGE_BYTES: u64 = 3 << 30;
 
 /// A running `xfs_io`, which reads commands from its input.
 pub(crate) struct Cutter {

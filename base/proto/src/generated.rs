@@ -708,7 +708,7 @@ pub struct StoreFileEntry {
 /// The list of a store's files, as HBase's FILE tracker writes it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StoreFileList {
-    /// Of two lists, the one with the greater timestamp counts.
+    /// Of two lists with the same epoch, the one with the greater timestamp counts.
     #[prost(uint64, required, tag = "1")]
     pub timestamp: u64,
     #[prost(message, repeated, tag = "2")]
@@ -722,6 +722,9 @@ pub struct StoreFileList {
     pub opening: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "1002")]
     pub commit: ::core::option::Option<u64>,
+    /// The epoch of the log's owner, if other processes reach the storage. Of two lists, the one with the greater epoch counts.
+    #[prost(uint64, optional, tag = "1003")]
+    pub epoch: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RotateFileData {

@@ -359,8 +359,8 @@ impl RegionServer {
         region: &RegionInfo,
         source: &pb::SnapshotRegionManifest,
     ) -> Result<(), region::Error> {
-        let (files, world) = (&self.foundation.files, &self.foundation.world);
-        Region::write_clone(files, world, &layout::region_folder(region), source)
+        let Foundation { files, log, world, .. } = &self.foundation;
+        Region::write_clone(files, log, world, &layout::region_folder(region), source)
     }
 
     /// Closes a region: requests do not find it any more, its scanners end, and its memory is flushed. If `moved_to` is

@@ -261,7 +261,7 @@ fn try_open_store(
     let tracker = Mutex::new(tracker);
     let opened = side_by_side("open-file", files_at_once, &steps, |step| {
         let Some(listed) = *step else {
-            tracker.lock().claim(opening.log.owner(), &listed)?;
+            tracker.lock().claim(&opening.log, &listed)?;
             return Ok::<_, Error>(None);
         };
         let file = Arc::new(StoreFile::open(&opener, &folder, listed.clone())?);

@@ -56,6 +56,7 @@ impl Region {
             })?;
             let (mut tracker, _) =
                 Tracker::open(self.files.clone(), &heir, self.world.clone(), Access::Owner)?;
+            tracker.write_for(&self.log)?;
             tracker.replace(&list)?;
         }
         Ok(())
@@ -96,6 +97,7 @@ impl Region {
             })?;
             let (mut tracker, _) =
                 Tracker::open(first.files.clone(), &heir, first.world.clone(), Access::Owner)?;
+            tracker.write_for(&first.log)?;
             tracker.replace(&list)?;
         }
         Ok(())

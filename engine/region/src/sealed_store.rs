@@ -30,6 +30,6 @@ pub fn seal_store(files: &Arc<dyn Files>, log: &wal::Log, world: &World, folder:
         return Err(Error::Broken(format!("store {folder} was deleted, and its list names files")));
     }
     let list = [Listed { name, size: written.size, reference: None }];
-    tracker.claim(log.owner(), &list)?;
+    tracker.claim(log, &list)?;
     tracker.replace(&list)
 }

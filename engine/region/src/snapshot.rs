@@ -65,9 +65,11 @@ impl Region {
     /// Writes the folder of a new region, of any table, with links to the files that a snapshot names for the region
     /// `source`. May be repeated until the new region has been opened. The snapshot must not be deleted meanwhile.
     ///
-    /// `folder` is the folder of the new region. Fails with [`Error::Corrupt`] when a file of the snapshot is missing.
+    /// `folder` is the folder of the new region, and `log` the log of the server that will open it. Fails with
+    /// [`Error::Corrupt`] when a file of the snapshot is missing, and if a later owner of the log has opened the region.
     pub fn write_clone(
         files: &Arc<dyn Files>,
+        log: &wal::Log,
         world: &World,
         folder: &FileName,
         source: &pb::SnapshotRegionManifest,
@@ -96,6 +98,7 @@ impl Region {
                 list.push(write_link(&**files, &here, &name, &listed, &heir)?);
             }
             let (mut tracker, _) = Tracker::open(Arc::clone(files), &heir, world.clone(), Access::Owner)?;
+            tracker.write_for(log)?;
             tracker.replace(&list)?;
         }
         Ok(())

@@ -12,7 +12,11 @@
 //! `StoreFileListFile`.
 //!
 //! **Owners.** In storage that other machines reach, a process that opens a store first [claims](Tracker::claim) its
-//! list: it writes the same list with its own name as owner. From then on the previous owner cannot change the list.
+//! list: it writes the same list with its own name as owner, and with the epoch of its log. From then on the previous
+//! owner cannot change the list. A server that was suspended may read a list only after another one has claimed it, and
+//! then expects the right content. It finds a greater epoch there, and asks its log whether it still is the owner. It may
+//! also have found no list, and create one beside that of the new owner; of the two, the one with the greater epoch
+//! counts. A log that was begun anew in another place has a small epoch; its lists have the epoch that they had before.
 //!
 //! **Doubt.** A write of a list can fail and yet have happened. The tracker then reads the list and writes it once
 //! more. If that fails too, it is unknown whether the next opening finds the old or the new list, and the store is [in
@@ -66,6 +70,11 @@ struct Lists {
     whole: Vec<FoundList>,
     /// The largest number in the name of a list, complete or not; later names must exceed it.
     number_max: u64,
+}
+
+/// What decides which of two lists counts: the epoch of its owner, and its timestamp.
+fn order_of(list: &pb::StoreFileList) -> (u64, u64) {
+    (list.epoch(), list.timestamp)
 }
 
 /// A complete file list, as it was read.
@@ -126,6 +135,8 @@ pub(crate) struct Tracker {
     world: World,
     /// The name of the log's owner, for people.
     owner: String,
+    /// The epoch of the lists that are written; 0 if no other process reaches the storage.
+    epoch: u64,
     /// A number that distinguishes this opening of the store from others.
     opening: u64,
     /// Number of lists that this opening has written or tried to write.
@@ -142,7 +153,8 @@ pub(crate) struct Tracker {
 /// The list that counts, as it was last read or written.
 struct Register {
     name: FileName,
-    timestamp: u64,
+    /// The list's [order](order_of).
+    order: (u64, u64),
     version: Version,
 }
 
@@ -156,29 +168,31 @@ impl Tracker {
     ) -> Result<(Tracker, Vec<Listed>)> {
         let folder = store.join(FOLDER);
         let Lists { whole, number_max } = read_lists(&*files, &folder)?;
-        let newest = whole.into_iter().max_by_key(|found| found.list.timestamp);
+        let timestamp_max = whole.iter().map(|found| found.list.timestamp).max().unwrap_or_default();
+        let newest = whole.into_iter().max_by_key(|found| order_of(&found.list));
         if let (Some(newest), Access::Owner) = (&newest, access) {
             // The process that wrote the list may have died before the list was durable. It is synced, because files
             // that it does not name are deleted from now on.
             files.sync(&newest.name)?;
         }
-        let mut stamp = None;
+        let (mut stamp, mut epoch) = (None, 0);
         let (current, listed) = match newest {
             None => (None, Vec::new()),
             Some(FoundList { name, list, version }) => {
-                let timestamp = list.timestamp;
-                stamp = Some(timestamp);
+                let order = order_of(&list);
+                (epoch, stamp) = (order.0, Some(order.1));
                 let listed = entries(&name, list)?;
-                (Some(Register { name, timestamp, version }), listed)
+                (Some(Register { name, order, version }), listed)
             }
         };
-        let attempted = current.as_ref().map_or(0, |current| current.timestamp).max(number_max);
+        let attempted = timestamp_max.max(number_max);
         let opening = world.random();
         let tracker = Tracker {
             files,
             folder,
             world,
             owner: String::new(),
+            epoch,
             opening,
             commits: 0,
             current,
@@ -189,14 +203,30 @@ impl Tracker {
         Ok((tracker, listed))
     }
 
-    /// Takes over the list, which names `listed`, for `owner`, the name of the log's owner. When this returns,
-    /// every change by a previous owner fails. On storage that no other process can reach, writes nothing.
-    pub(crate) fn claim(&mut self, owner: &str, listed: &[Listed]) -> Result<()> {
-        owner.clone_into(&mut self.owner);
-        if self.files.capabilities().has(Capability::OneProcess) {
+    /// Writes the following lists for the owner of `log`. Fails if the list is that of a later owner. A list that exists
+    /// is not [claimed](Tracker::claim).
+    pub(crate) fn write_for(&mut self, log: &wal::Log) -> Result<()> {
+        log.owner().clone_into(&mut self.owner);
+        if self.is_alone() {
             return Ok(());
         }
-        self.replace(listed)
+        if self.epoch > log.epoch() {
+            log.check_owner()?;
+        }
+        self.epoch = self.epoch.max(log.epoch());
+        Ok(())
+    }
+
+    /// Takes over the list, which names `listed`, for the owner of `log`. When this returns, every change by a previous
+    /// owner fails. On storage that no other process can reach, writes nothing.
+    pub(crate) fn claim(&mut self, log: &wal::Log, listed: &[Listed]) -> Result<()> {
+        self.write_for(log)?;
+        if self.is_alone() { Ok(()) } else { self.replace(listed) }
+    }
+
+    /// Whether no other process can reach the storage.
+    fn is_alone(&self) -> bool {
+        self.files.capabilities().has(Capability::OneProcess)
     }
 
     /// Returns the state of the list, for a store with these `files`; `None` if there is no list.
@@ -215,7 +245,7 @@ impl Tracker {
     /// Deletes lists that are older than the current one or incomplete, which a crash or a failed deletion has left.
     /// Returns their number. Deletes none if there is no current list, or while it is in doubt.
     pub(crate) fn remove_stale(&self) -> Result<usize> {
-        let Some(Register { name: current, timestamp, .. }) =
+        let Some(Register { name: current, order, .. }) =
             self.current.as_ref().filter(|_| !self.is_in_doubt())
         else {
             return Ok(0);
@@ -224,7 +254,7 @@ impl Tracker {
         for entry in self.files.list(&self.folder)? {
             let is_stale = match read_list(&*self.files, &entry.name) {
                 _ if entry.name == *current => false,
-                Ok((list, _)) => list.timestamp < *timestamp,
+                Ok((list, _)) => order_of(&list) < *order,
                 Err(Error::Corrupt { what: "length", .. }) => true,
                 Err(_) => false,
             };
@@ -276,7 +306,7 @@ impl Tracker {
         let cause = match swap_confirmed(&*self.files, &name, expected, &bytes) {
             Ok(version) => {
                 self.doubt = None;
-                self.current = Some(Register { name, timestamp, version });
+                self.current = Some(Register { name, order: (self.epoch, timestamp), version });
                 self.stamp = Some(timestamp);
                 return Ok(true);
             }
@@ -310,7 +340,7 @@ impl Tracker {
             None => Err(Error::Fenced { list: name.clone(), by: "somebody who deleted it".to_owned() }),
             Some((_, version)) if Some(&version) == known => Ok(()),
             Some((list, version)) if list.opening == Some(self.opening) => {
-                self.current = Some(Register { name: name.clone(), timestamp: list.timestamp, version });
+                self.current = Some(Register { name: name.clone(), order: order_of(&list), version });
                 Ok(())
             }
             Some((list, _)) => {
@@ -338,6 +368,7 @@ impl Tracker {
             owner: Some(self.owner.clone()).filter(|owner| !owner.is_empty()),
             opening: Some(self.opening),
             commit: Some(self.commits),
+            epoch: Some(self.epoch).filter(|epoch| *epoch > 0),
         }
         .encode_to_vec();
         let mut bytes = (message.len() as u32).to_be_bytes().to_vec();
@@ -475,13 +506,14 @@ mod tests {
 
     #[test]
     fn of_two_owners_the_later_one_changes_the_list_and_the_earlier_ones_error_names_it() {
-        let memory = Memory::with(storage::Capabilities::NONE);
+        let memory = shared();
         let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
         let world = World::simulated(1, WallTime(100));
         let open = |owner: &str| {
+            let log = log_of(&files, owner);
             let (mut tracker, list) =
                 Tracker::open(Arc::clone(&files), &store, world.clone(), Access::Owner).expect("there");
-            tracker.claim(owner, &list).expect("free");
+            tracker.claim(&log, &list).expect("free");
             (tracker, list)
         };
         let (mut first, _) = open("old:16020");
@@ -498,6 +530,52 @@ mod tests {
         // The next opening finds the second owner's list.
         let (_, list) = open("newer:16020");
         assert_eq!(list, [listed("b")]);
+    }
+
+    /// Storage that several processes reach, and in which a log can be.
+    fn shared() -> Memory {
+        Memory::with(storage::Capabilities::ALL.without(Capability::OneProcess))
+    }
+
+    fn log_of(files: &Arc<dyn Files>, owner: &str) -> wal::Log {
+        let options = wal::Options { owner: owner.to_owned(), ..wal::Options::default() };
+        wal::Log::open(World::real(), Arc::clone(files), FileName::new("WALs"), options).expect("readable").0
+    }
+
+    /// A server was suspended before it read the list that a later owner of the log has claimed.
+    #[test]
+    fn a_list_of_a_later_owner_is_neither_claimed_nor_replaced() {
+        let memory = shared();
+        let (files, store): (Arc<dyn Files>, _) = (Arc::new(memory.clone()), FileName::new("data/ns/t/r/f"));
+        let open = |now| {
+            let world = World::simulated(1, WallTime(now));
+            Tracker::open(Arc::clone(&files), &store, world, Access::Owner).expect("there")
+        };
+        let late = log_of(&files, "old:16020");
+        let (mut before, _) = open(200);
+        let owner = log_of(&files, "new:16020");
+        let (mut tracker, list) = open(100);
+        tracker.claim(&owner, &list).expect("free");
+        tracker.replace(&[listed("a")]).expect("its own");
+        for act in
+            [Tracker::claim, |tracker: &mut Tracker, log: &wal::Log, _: &[Listed]| tracker.write_for(log)]
+        {
+            let (mut tracker, list) = open(300);
+            let error = act(&mut tracker, &late, &list).expect_err("taken");
+            assert!(error.to_string().contains("new:16020"), "{error}");
+        }
+        // It had found no list, and creates one with a later time beside that of the owner.
+        before.claim(&late, &[]).expect("a name that no list has");
+        let (mut tracker, list) = open(400);
+        assert_eq!(list, [listed("a")], "the owner's list counts");
+        tracker.claim(&owner, &list).expect("its own");
+        assert_eq!(tracker.remove_stale().expect("deleted"), 1);
+        // A log in another place begins with a small epoch.
+        let elsewhere: Arc<dyn Files> = Arc::new(shared());
+        let moved = log_of(&elsewhere, "new:16020");
+        let (mut tracker, list) = open(500);
+        tracker.claim(&moved, &list).expect("it is the only owner");
+        assert_eq!(open(600).1, [listed("a")]);
     }
 
     #[test]

@@ -135,10 +135,4 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload snapshots --fault Kill --preset Store",
         "in a store a link that an interrupted clone has written cannot be written again",
     ),
-    bug(
-        40,
-        400,
-        "--only --workload churn --workload list --fault Kill --preset Disk --preset ShortLogs",
-        "the log keeps no file for a region that is opened after it was forgotten",
-    ),
 ];

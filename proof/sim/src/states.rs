@@ -83,6 +83,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("region: a file was deleted while it was copied to the archive", RARE),
     ("registers: a history of more than 20 answers", 200),
     ("server: a replaced server has ended", 5000),
+    ("server: another one took over while it started", 5000),
     ("server: ended because a region was aborted", 5000),
     ("server: ended because another process took over", 20_000),
     ("server: ended because its log failed", 200),

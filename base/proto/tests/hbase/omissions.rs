@@ -12,6 +12,7 @@ pub(crate) const OURS: &[(&str, &str)] = &[
     ("hbase.pb.StoreFileList", "owner"),
     ("hbase.pb.StoreFileList", "opening"),
     ("hbase.pb.StoreFileList", "commit"),
+    ("hbase.pb.StoreFileList", "epoch"),
 ];
 
 /// Types that HBase 2.6 lacks: first those of a later HBase, then our own, whose names no HBase uses.

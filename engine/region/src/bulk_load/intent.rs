@@ -150,13 +150,14 @@ fn forget(files: &dyn Files, intent: &FileName) -> Result<()> {
 
 /// Completes the bulk load that a crash of the region's last owner has interrupted, if there is one.
 pub(crate) fn roll_forward(opening: &Opening) -> Result<()> {
-    let Opening { files, folder, world, .. } = opening;
+    let Opening { files, folder, log, world, .. } = opening;
     let intent = folder.join(NAME);
     let Some(load) = noted(&**files, &intent)?.1.load else { return Ok(()) };
     for store in load.stores {
         let folder = Region::store_folder(folder, &store.family_name);
         let (mut tracker, mut list) =
             Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Owner)?;
+        tracker.write_for(log)?;
         let before = list.len();
         for name in store.store_file {
             if !list.iter().any(|listed| listed.name == name) {

@@ -2,6 +2,7 @@
 
 use prost::Message;
 use proto::pb;
+use storage::{Capabilities, Capability};
 
 use super::file_life::{After, Interrupted, Server, f, put, region_of, rows};
 use super::*;
@@ -37,7 +38,7 @@ fn names(manifest: &pb::SnapshotRegionManifest) -> Vec<String> {
 
 fn clone(server: &Server, table: &str, source: &pb::SnapshotRegionManifest) -> Result<Arc<Region>> {
     let (info, files) = (Server::info(table, 9), Arc::new(server.files.clone()) as Arc<dyn Files>);
-    Region::write_clone(&files, &server.world, &Server::folder(&info), source)?;
+    Region::write_clone(&files, &server.log, &server.world, &Server::folder(&info), source)?;
     Ok(server.open(&info, f()))
 }
 
@@ -90,6 +91,22 @@ fn files_stay_while_a_snapshot_names_them() {
     assert!(!names(&manifest).iter().any(|name| there(&archived(name))), "nobody holds them any more");
     assert_eq!(rows(&cloned), "a b");
     assert!(matches!(clone(&server, "other:d", &manifest), Err(Error::Corrupt { .. })), "the files are gone");
+}
+
+/// A start carries out an interrupted clone with the same regions, while the earlier server still does.
+#[test]
+fn a_server_that_has_lost_its_log_replaces_no_list_of_a_clone() {
+    let capabilities = Capabilities::ALL.without(Capability::OneProcess);
+    let late = Server::over(Memory::with(capabilities));
+    let manifest = region_of(&late, "ns:t", &["a"]).snapshot(true).expect("listed");
+    let owner = Server::over(late.files.clone());
+    let cloned = clone(&owner, "other:c", &manifest).expect("cloned");
+    put(&cloned, "b");
+    cloned.flush(FlushReason::Requested).expect("flushed");
+    let error = clone(&late, "other:c", &manifest).expect_err("another server has opened it");
+    assert!(matches!(error, Error::Log(wal::Error::Fenced { .. })), "{error:?}");
+    let again = Server::over(late.files.clone());
+    assert_eq!(rows(&again.open(cloned.info(), f())), "a b");
 }
 
 #[test]
