@@ -247,6 +247,7 @@ impl RegionServer {
                 count_many(&self.counters.replayed_bytes, region.memstore_bytes() as usize);
                 self.note_flush(&encoded);
                 self.regions.insert(region.clone());
+                self.forget_recovered(&region);
                 // A region that refers to files of its parent keeps them from being deleted. So it is compacted soon,
                 // to get files of its own.
                 if region.has_references() {
@@ -284,6 +285,14 @@ impl RegionServer {
         }
     }
 
+    /// Lets the reader of earlier runs' log forget the records of a region that serves or was flushed; the log's files keep
+    /// those that are not flushed. If the region were dropped before it is flushed, its next opening would not find them.
+    fn forget_recovered(&self, region: &Region) {
+        if let Some(recovered) = &self.foundation.recovered {
+            recovered.taken(region.info().encoded_name().as_str().as_bytes());
+        }
+    }
+
     /// Removes every row of a closed region, including rows that are only in the log. Requests do not find the region
     /// meanwhile. Blocks on storage.
     pub fn truncate_region(
@@ -295,6 +304,7 @@ impl RegionServer {
         // The region is closed even if the truncation failed, because an open region would keep its records in the log.
         let truncated = region.truncate();
         region.close()?;
+        self.forget_recovered(&region);
         truncated?;
         tracing::info!(region = %region.info(), table = %region.info().table(), "region truncated");
         Ok(())

@@ -253,9 +253,9 @@ impl Region {
         }
     }
 
-    /// Removes every row from memory and files. Each store that had files keeps one file without cells. That file
-    /// records up to which sequence id the store's writes are in files, so that no log record is replayed. Nothing may
-    /// write to the region meanwhile: concurrent writes may survive.
+    /// Removes every row from memory and files. Each store gets one file without cells. That file records up to which sequence
+    /// id the region's writes are in files, so that no log record is replayed, whether or not memory had it. Nothing may write to
+    /// the region meanwhile: concurrent writes may survive.
     pub fn truncate(&self) -> Result<()> {
         self.check_serving()?;
         self.flush_stores(&[], FlushReason::Requested)?;
@@ -285,7 +285,7 @@ impl Region {
             Rewrite::Compaction(request) => self.select(store, &files, request),
             Rewrite::Truncation => Selection { files: (0..files.len()).collect(), ..Selection::default() },
         };
-        if selection.is_empty() {
+        if selection.is_empty() && matches!(purpose, Rewrite::Compaction(_)) {
             return Ok(expired);
         }
         // Retained rows are in the log and in no file. Delete markers must stay then: a replay would bring back cells
@@ -332,7 +332,10 @@ impl Region {
         };
         let options = store.options();
         let codec = if all { options.compression_major } else { options.compression_minor };
-        let newest = chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default();
+        let newest = match purpose {
+            Rewrite::Compaction(_) => chosen.iter().map(|file| file.max_sequence()).max().unwrap_or_default(),
+            Rewrite::Truncation => self.write.lock().last_sequence,
+        };
         let dropped_markers = DroppedMarkers::merged(chosen.iter().map(|file| &file.dropped_markers));
         // Markers that memory has dropped are treated like markers in files: a major compaction keeps only those that
         // it must keep for `purge_deletes_after`.

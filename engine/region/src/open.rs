@@ -31,6 +31,10 @@ const REQUESTS_AT_ONCE: usize = 16;
 impl Region {
     /// Opens a region. When this returns, all writes that are in the log but were not in the region's files are in
     /// memory, or were flushed to files while the log was replayed.
+    ///
+    /// The [reader](Opening::recovered) keeps the region's records. The caller lets it [forget](wal::LogReader::taken) them when
+    /// the region serves or was flushed, and not before: a region that is dropped with unflushed memory is opened again, and
+    /// must find them.
     pub fn open(opening: Opening) -> Result<Arc<Region>> {
         Region::open_as(opening, Access::Owner, None)
     }
@@ -114,11 +118,6 @@ impl Region {
         }
         if let Some(recovered) = &recovered {
             last = last.max(region.replay(recovered, in_files, until)?);
-            if access == Access::Owner {
-                // The reader need not keep the records any longer: they are in memory now, and the log's files keep
-                // them until they are flushed.
-                recovered.taken(region.info.encoded_name().as_str().as_bytes());
-            }
         }
         let open_sequence = last.next();
         region.write.get_mut().last_sequence = open_sequence;

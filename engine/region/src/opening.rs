@@ -28,6 +28,6 @@ pub struct Opening {
     pub world: World,
     /// The options of the region.
     pub options: RegionOptions,
-    /// The log that earlier processes have left; `None` if there was none.
+    /// The log that earlier processes have left; `None` if there was none. An opening leaves its records in place.
     pub recovered: Option<Arc<wal::LogReader>>,
 }

@@ -236,7 +236,7 @@ type OpenRegion = (Arc<Log>, Arc<Region>, Arc<wal::LogReader>);
 
 impl Life<'_> {
     fn open(&self, log: &Arc<Log>, recovered: Arc<wal::LogReader>) -> region::Result<Arc<Region>> {
-        Region::open(Opening {
+        let region = Region::open(Opening {
             info: self.subject.info.clone(),
             table: Arc::clone(&self.subject.table),
             files: Arc::new(self.place.clone()) as Arc<dyn Files>,
@@ -251,8 +251,10 @@ impl Life<'_> {
                 in_memory_flush_factor: 600.0 / RegionOptions::default().flush_size as f64,
                 ..RegionOptions::default()
             },
-            recovered: Some(recovered),
-        })
+            recovered: Some(Arc::clone(&recovered)),
+        })?;
+        recovered.taken(region.info().encoded_name().as_str().as_bytes());
+        Ok(region)
     }
 
     /// Opens the log and the region.

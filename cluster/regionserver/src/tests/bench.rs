@@ -84,12 +84,17 @@ impl Bench {
         Bench::over(place, Options::default(), options, cache, wal::Options::default(), &regions)
     }
 
-    /// Kills the process and starts another over its storage, with the regions that cover all rows.
+    /// Kills the process and starts another over its storage, with one region for all rows.
     pub(super) fn kill(self) -> Bench {
+        self.kill_and_open(&[("", "")])
+    }
+
+    /// Kills the process and starts another over its storage, which opens these regions.
+    pub(super) fn kill_and_open(self, regions: &[(&'static str, &'static str)]) -> Bench {
         let (options, region_options) =
             (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
         let cache = cache::Cache::with_bytes(1 << 20);
-        Bench::over(self.place.kill(), options, region_options, cache, wal::Options::default(), &[("", "")])
+        Bench::over(self.place.kill(), options, region_options, cache, wal::Options::default(), regions)
     }
 
     fn over(

@@ -332,6 +332,28 @@ fn a_truncated_region_opens_without_rows() {
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), []);
 }
 
+/// A truncation that a crash interrupts is repeated at the next start, until it succeeds.
+#[test]
+fn a_truncation_that_is_repeated_on_a_full_disk_brings_no_row_back() {
+    let regions = [("", "m"), ("m", "")];
+    let bench = Bench::with(crate::Options::default(), &regions);
+    bench.put("a", "f:x", "1");
+    bench.put("z", "f:x", "1");
+    // The second region is not flushed, so the log's file stays.
+    let bench = bench.kill_and_open(&regions[1..]);
+    let (servers, name) = servers(&bench);
+    let truncated = |room: u64| {
+        bench.place.set_bytes_max(Some(bench.place.bytes() + room));
+        let order = OpenOrder { region: region("", "m"), ..order(room) };
+        done(servers.truncate(&name, order))
+    };
+    let failures = (1..).map(|step| truncated(step * 64)).take_while(Result::is_err).count();
+    bench.place.set_bytes_max(None);
+    let bench = bench.kill_and_open(&regions);
+    assert_eq!((bench.row("a"), bench.row("z")), (vec![], vec!["f:x=1".to_owned()]));
+    assert!(failures > 3, "the region can be opened long before it can be flushed: {failures}");
+}
+
 #[test]
 fn a_dropped_folder_leaves_only_what_somebody_holds() {
     let bench = Bench::with(crate::Options::default(), &[]);

@@ -29,6 +29,21 @@ fn a_truncation_of_a_region_without_rows_changes_nothing() {
 }
 
 #[test]
+fn a_truncation_covers_log_records_that_memory_lacks() {
+    let bench = Bench::new();
+    bench.put("a", "f:q", 1, "1");
+    // The log has the row, and neither the region's memory nor its files have it.
+    let region = bench.reopen_over(Arc::clone(&bench.log));
+    region.truncate().expect("truncated");
+    region.close().expect("closed");
+    let written = bench.region.write.lock().last_sequence;
+    for store in &region.stores {
+        let covered: Vec<_> = store.view.load().files.iter().map(|file| file.max_sequence()).collect();
+        assert!(covered.len() == 1 && covered[0] >= written, "{covered:?} {written:?}");
+    }
+}
+
+#[test]
 fn last_major_compaction_is_the_age_of_its_oldest_file() {
     let bench = Bench::new();
     assert_eq!(bench.region.load().last_major_compaction, None);
