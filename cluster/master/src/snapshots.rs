@@ -36,6 +36,16 @@ use crate::switches::Switch;
 const INFO_BYTES_MAX: usize = 1 << 20;
 /// HBase's version number of snapshots that have one manifest file for all regions.
 const LAYOUT_VERSION: i32 = 2;
+/// The number of a snapshot's making, a field that Bellows adds to `.snapshotinfo`, where HBase ignores it.
+///
+/// A snapshot that is deleted may be taken again with the same name and creation time, which clients choose. The janitor knows
+/// a manifest by the bytes of the `.snapshotinfo` beside it, so these must differ.
+#[derive(Clone, PartialEq, Message)]
+struct Making {
+    #[prost(uint64, required, tag = "20000")]
+    number: u64,
+}
+
 /// The attribute with the size above which a region is split.
 const MAX_FILESIZE: &str = "MAX_FILESIZE";
 
@@ -374,7 +384,9 @@ impl Master {
         // snapshot counts only with both, and both may only exist if the manifest was there before the other master came.
         self.intents.check_owner().map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
         let place = layout::snapshot_info(&snapshot.name);
-        swap_confirmed(&*self.files, &place, None, &snapshot.encode_to_vec())
+        let making = Making { number: self.clock.next().0 };
+        let info = [snapshot.encode_to_vec(), making.encode_to_vec()].concat();
+        swap_confirmed(&*self.files, &place, None, &info)
             .map(drop)
             .map_err(|error| (of_storage(error.clone()), error.outcome()))
     }

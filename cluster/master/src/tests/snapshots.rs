@@ -46,6 +46,20 @@ fn life_with_table() -> Life {
     life
 }
 
+/// The janitor of a region server knows the manifest of a snapshot by the bytes of its `.snapshotinfo`.
+#[test]
+fn a_snapshot_taken_again_with_its_own_description_has_another_info() {
+    let life = life_with_table();
+    take(&life, "s", "t").expect("taken");
+    let info = || life.files.read(&layout::snapshot_info("s"), 1 << 20).expect("complete");
+    let described = || life.master.completed_snapshots().expect("the disk works").remove(0);
+    let (first, description) = (info(), described());
+    life.master.delete_snapshot("s").expect("deleted");
+    life.done(life.master.snapshot(description.clone(), None)).expect("taken again");
+    assert_eq!(described(), description);
+    assert_ne!(info(), first);
+}
+
 /// A primary with which a replica is always up to date.
 struct NeverAhead;
 

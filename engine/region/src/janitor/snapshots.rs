@@ -27,7 +27,8 @@ pub(super) struct Snapshots {
     known: Mutex<BTreeMap<FileName, KnownManifest>>,
 }
 
-/// The content of a `.snapshotinfo`, and the files that the manifest beside it names.
+/// The content of a `.snapshotinfo`, and the files that the manifest beside it names. A manifest that replaces another one has
+/// another `.snapshotinfo`: the master writes a number into it that it uses once.
 type KnownManifest = (Vec<u8>, Arc<BTreeSet<FileName>>);
 
 impl Snapshots {
