@@ -300,14 +300,26 @@ impl RegionServer {
         info: RegionInfo,
         table: Arc<TableDescriptor>,
     ) -> Result<(), region::Error> {
-        let region = Region::open(self.opening(info, table))?;
-        // The region is closed even if the truncation failed, because an open region would keep its records in the log.
-        let truncated = region.truncate();
-        region.close()?;
-        self.forget_recovered(&region);
-        truncated?;
+        let region = self.open_briefly(info, table, Region::truncate)?;
         tracing::info!(region = %region.info(), table = %region.info().table(), "region truncated");
         Ok(())
+    }
+
+    /// Opens a closed region, calls `act`, and flushes and closes the region. Requests do not find it meanwhile. Returns the
+    /// closed region.
+    fn open_briefly(
+        &self,
+        info: RegionInfo,
+        table: Arc<TableDescriptor>,
+        act: impl FnOnce(&Region) -> Result<(), region::Error>,
+    ) -> Result<Arc<Region>, region::Error> {
+        let region = Region::open(self.opening(info, table))?;
+        self.nonces.recover(&region.take_recovered_nonces());
+        // The region is closed even if `act` failed, because an open region would keep its records in the log.
+        let outcome = act(&region);
+        region.close()?;
+        self.forget_recovered(&region);
+        outcome.map(|()| region)
     }
 
     /// Writes the folder of the region `child` with references to the files of `parents`, which are closed. May be
@@ -339,15 +351,36 @@ impl RegionServer {
         self.with_mob_files(region.snapshot(flush)?, &region.table())
     }
 
-    /// Like [`Server::snapshot`], for a closed region. Blocks on storage.
+    /// Like [`RegionServer::snapshot`], for a closed region. Blocks on storage.
+    ///
+    /// If the region could not be opened since a crash, acknowledged writes may be in the log only, and a bulk load may be in some
+    /// families only. Then the region is opened and flushed first, and the snapshot fails if that fails.
     pub fn snapshot_of_closed(
         &self,
         region: &RegionInfo,
-        table: &TableDescriptor,
+        table: &Arc<TableDescriptor>,
     ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
+        if self.has_unfiled_writes(region)? {
+            tracing::info!(region = %region, table = %table.name(),
+                "the closed region has writes that are not in its files; it is opened and flushed for a snapshot");
+            self.open_briefly(region.clone(), Arc::clone(table), |_| Ok(()))?;
+        }
         let (files, world) = (&self.foundation.files, &self.foundation.world);
         let folder = layout::region_folder(region);
         self.with_mob_files(Region::snapshot_of_closed(files, world, &folder, region, table)?, table)
+    }
+
+    /// Whether a closed region may have writes that its file lists lack. A split parent has none, because it was flushed before
+    /// the split; it is not opened any more.
+    fn has_unfiled_writes(&self, region: &RegionInfo) -> Result<bool, region::Error> {
+        if region.is_split() {
+            return Ok(false);
+        }
+        let name = region.encoded_name().as_str().as_bytes();
+        let note = layout::region_folder(region).join(region::BULK_LOAD_NOTE);
+        let is_in_log =
+            self.foundation.recovered.as_ref().is_some_and(|recovered| recovered.sequences(name).is_some());
+        Ok(is_in_log || region::is_bulk_load_unfinished(&*self.foundation.files, &note)?)
     }
 
     fn with_mob_files(

@@ -8,9 +8,10 @@ use hfile::{StoreFileInfo, Writer, WriterOptions};
 use prost::Message;
 use proto::pb;
 use rpc::Exception;
-use storage::{FileName, Files, Memory};
+use storage::memory::Fault;
+use storage::{FileName, Files, Kind, Memory, Outcome};
 
-use super::bench::{Bench, class};
+use super::bench::{Bench, class, region, table};
 use crate::{ForeignFile, ForeignStorage, Options, SourcePlace};
 use pb::bulk_load_h_file_request::FamilyPath;
 
@@ -97,6 +98,31 @@ fn files_are_loaded_once_and_taken_away() {
     let bench = bench.kill();
     assert_eq!(bench.row("a"), ["f:x=loaded", "f:y=put", "g:x=loaded"]);
     assert_eq!(load(&bench, &load_both), Ok(true), "a repeated call after a restart");
+}
+
+#[test]
+fn a_snapshot_of_a_closed_region_has_an_interrupted_load_in_all_families_or_none() {
+    for act in 1.. {
+        let bench = Bench::new();
+        write_file(&bench.place, "job/f/one", "f", &["a"]);
+        write_file(&bench.place, "job/g/one", "g", &["a"]);
+        let paths = [("f", "file:memory/job/f/one"), ("g", "file:memory/job/g/one")];
+        let act = bench.place.acts() + act;
+        bench.place.set_fault(Some(Fault {
+            act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: true,
+        }));
+        let loaded = load(&bench, &request(&bench, "a", "token", &paths)).is_ok();
+        let bench = bench.kill_and_open(&[]);
+        let listed = bench.server.snapshot_of_closed(&region("", ""), &Arc::new(table())).expect("listed");
+        let counts = listed[0].family_files.iter().map(|family| family.store_files.len()).collect::<Vec<_>>();
+        assert!(counts == [1, 1] || counts == [0, 0] && !loaded, "{counts:?} at act {act}");
+        if loaded {
+            return;
+        }
+    }
 }
 
 #[test]

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, SplitRow, Stamp, Term,
+    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, SnapshotContent,
+    SnapshotOrder, SplitRow, Stamp, Term,
 };
 use proto::catalog::Column;
-use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor};
+use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
-use super::bench::{Bench, class, region, table};
+use super::bench::{Bench, class, increment, region, table};
 use crate::LocalServers;
 
 fn row(key: &'static str, value: &'static str) -> CatalogRow {
@@ -352,6 +353,37 @@ fn a_truncation_that_is_repeated_on_a_full_disk_brings_no_row_back() {
     let bench = bench.kill_and_open(&regions);
     assert_eq!((bench.row("a"), bench.row("z")), (vec![], vec!["f:x=1".to_owned()]));
     assert!(failures > 3, "the region can be opened long before it can be flushed: {failures}");
+}
+
+/// A table may be disabled after a crash although one of its regions could not be opened.
+#[test]
+fn a_snapshot_of_a_closed_region_has_writes_that_only_the_log_had() {
+    let bench = Bench::new();
+    let increment = || pb::MutationProto { nonce: Some(5), ..increment("r", "f:n", 1) };
+    bench.put("r", "f:x", "1");
+    bench.mutate(increment()).expect("written");
+    let bench = bench.kill_and_open(&[]);
+    let (servers, name) = servers(&bench);
+    let files = || {
+        let (region, table) = (region("", ""), Arc::new(table()));
+        let order = SnapshotOrder { region, table, content: SnapshotContent::Closed };
+        let listed = done(servers.snapshot(&name, order))?.remove(0);
+        let counts = listed.family_files.iter().map(|family| family.store_files.len());
+        Ok::<_, Exception>(counts.collect::<Vec<_>>())
+    };
+    for room in [0, 600] {
+        bench.place.set_bytes_max(Some(bench.place.bytes() + room));
+        files().expect_err("the region cannot be flushed");
+    }
+    bench.place.set_bytes_max(None);
+    for _ in 0..2 {
+        assert_eq!(files().expect("flushed"), [1, 0]);
+    }
+    assert!(done(servers.report(&name)).expect("a report").is_empty(), "it stays closed");
+    done(servers.open(&name, order(1))).expect("opens");
+    assert_eq!(bench.server.regions().all()[0].replayed(), 0);
+    bench.mutate(increment()).expect("repeated");
+    assert_eq!(bench.row("r"), [r"f:n=\x00\x00\x00\x00\x00\x00\x00\x01", "f:x=1"]);
 }
 
 #[test]
