@@ -8,13 +8,13 @@
 //! 4. The file, or its copy, is linked to its final name, `<digest>_SeqId_<id>_`. As in HBase the name contains the
 //!    sequence id, and for readers all cells of the file have this id. It is 0 for a load whose cells count as older
 //!    than all others.
-//! 5. If there are several stores, the load is recorded in the region's [intent](intent). From here on a crash does not
-//!    undo the load: the next opening completes it.
-//! 6. Each store's list is replaced. The sequence id is completed only after that, so a reader sees the files of all
+//! 5. If there are several stores, the load is recorded in the region's [intent](intent).
+//! 6. Each store's list is replaced. From the first list on a crash does not undo the load: the next opening completes
+//!    it. The sequence id is completed only after that, so a reader sees the files of all
 //!    families or of none. Writes with later sequence ids are acknowledged after the load.
 //!
-//! A crash before step 5, or with one store before step 6, leaves files that no list names, and the janitor deletes
-//! them. After a later crash the load is completed when the region is opened.
+//! A crash before step 6 leaves files that no list names, and the janitor deletes them. After a later crash the load is
+//! completed when the region is opened.
 //!
 //! **Repeated calls.** A call may be repeated because its response was lost. The digest in the name is made of the
 //! load's token, the region, the family and the file's path. So the repeated call finds its files and does nothing.
@@ -44,7 +44,6 @@ use crate::tracker::Listed;
 use crate::{BulkLoadRefusal, Busy, Error, FlushReason, Result};
 
 pub(crate) use intent::roll_forward;
-pub use intent::{NAME as BULK_LOAD_NOTE, is_unfinished as is_bulk_load_unfinished};
 
 /// Size in bytes of a separate cache for the blocks of files that are being checked.
 const CHECK_CACHE_BYTES: usize = 1 << 20;

@@ -17,6 +17,7 @@ mod accordion;
 mod alter;
 mod apply;
 mod bulk_load;
+mod bulk_load_note;
 mod catalog_rows;
 mod cell_place;
 mod clean;
@@ -69,7 +70,8 @@ mod write_times;
 
 pub use accordion::{InMemory, MemoryAct, MemoryCounts, MemoryEvent, MemoryLoad, MemoryUse, SegmentLoad};
 pub use apply::{BatchOutcome, Durability, Mutation, MutationKind};
-pub use bulk_load::{BULK_LOAD_NOTE, BulkFile, BulkLoad, BulkLoadOutcome, is_bulk_load_unfinished};
+pub use bulk_load::{BulkFile, BulkLoad, BulkLoadOutcome};
+pub use bulk_load_note::{NAME as BULK_LOAD_NOTE, is_unfinished as is_bulk_load_unfinished};
 pub use catalog_rows::catalog_rows;
 pub use cell::CellSink;
 pub use cell_place::CellPlace;

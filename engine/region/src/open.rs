@@ -13,6 +13,7 @@ use wal::LogPosition;
 
 use crate::accordion::LevelChoice;
 use crate::bulk_load;
+use crate::bulk_load_note::KnownNote;
 use crate::locks::RowLocks;
 use crate::mvcc::Mvcc;
 use crate::opening::Opening;
@@ -60,14 +61,24 @@ impl Region {
         let stores_at_once = if is_local { 1 } else { families.len().clamp(1, REQUESTS_AT_ONCE) };
         let files_at_once = if is_local { 1 } else { REQUESTS_AT_ONCE / stores_at_once };
         if access == Access::Owner {
-            let keep_info = || Ok(layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?);
-            let roll_forward = || bulk_load::roll_forward(&opening);
-            let steps: [&(dyn Fn() -> Result<()> + Sync); 2] = [&keep_info, &roll_forward];
-            side_by_side("open-region", if is_local { 1 } else { steps.len() }, &steps, |step| step())?;
+            layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
         }
-        let mut stores = side_by_side("open-store", stores_at_once, families, |family| {
-            open_store(&opening, access, family, flush_size, files_at_once)
-        })?;
+        let open_stores = || {
+            side_by_side("open-store", stores_at_once, families, |family| {
+                open_store(&opening, access, family, flush_size, files_at_once)
+            })
+        };
+        let mut stores = open_stores()?;
+        let mut bulk_load_note = KnownNote::default();
+        if access == Access::Owner {
+            // Only now is no list changed by a previous owner any more.
+            let are_changed;
+            (bulk_load_note, are_changed) = bulk_load::roll_forward(&opening)?;
+            if are_changed {
+                drop(stores);
+                stores = open_stores()?;
+            }
+        }
         stores.sort_by(|left, right| left.family.cmp(&right.family));
         // The sequence ids of writes in files must not be used again, even if the log no longer has these writes.
         let in_files = stores.iter().map(|store| store.view.load().horizon).max().unwrap_or_default();
@@ -93,6 +104,7 @@ impl Region {
             flushing: Mutex::default(),
             bulk_loads: Mutex::default(),
             listing: RwLock::default(),
+            bulk_load_note: Mutex::new(bulk_load_note),
             is_note_left: AtomicBool::new(false),
             unfinished_load: Mutex::default(),
             open_sequence: SequenceId::ZERO,

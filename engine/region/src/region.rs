@@ -14,6 +14,7 @@ use proto::{RegionInfo, TableDescriptor};
 use storage::{FileName, Files};
 
 use crate::accordion::{InMemory, MemoryLoad};
+use crate::bulk_load_note::KnownNote;
 use crate::compaction_policy::stripe::{StripeSplit, split_between};
 use crate::ledger::Account;
 use crate::locks::RowLocks;
@@ -83,6 +84,8 @@ pub struct Region {
     /// Locked exclusively while a bulk load changes the lists of several stores, and shared while a compaction changes
     /// one.
     pub(crate) listing: RwLock<()>,
+    /// The note of bulk loads as this opening knows it. Locked only while `listing` is locked exclusively.
+    pub(crate) bulk_load_note: Mutex<KnownNote>,
     /// Whether the end of the last bulk load could not be recorded yet. Changed only while `listing` is locked
     /// exclusively.
     pub(crate) is_note_left: AtomicBool,
