@@ -3,12 +3,14 @@
 //! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most
 //! changes while it serves, and scans continue. For other changes the region is closed and opened again; clients that
 //! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
-//! must not find them. An intent completes this deletion after a crash.
+//! must not find them. An intent completes this deletion after a crash. All regions are closed before it is stored.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{StringBinary, string_binary};
+use env::sync::Mutex;
+use proto::catalog::RegionRow;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 use storage::Outcome;
@@ -148,9 +150,7 @@ impl Master {
             if families.is_empty() {
                 master.change_schema(&new)
             } else {
-                let intent = Intent::DeleteFamilies { table: new, families };
-                master.intents.begin(intent.clone()).map_err(of_storage)?;
-                master.finish(&intent)
+                master.delete_families(new, families)
             }
         })?;
         if let Some(parameters) = parameters {
@@ -183,7 +183,7 @@ impl Master {
     /// descriptor, too. Otherwise a descriptor that reaches the store late would change the schema under the successor.
     fn store_schema(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let intent = Intent::Alter { table: Arc::clone(table) };
-        self.intents.begin(intent.clone()).map_err(of_storage)?;
+        self.begin_change(&intent)?;
         let written = self.write_descriptor(table);
         if written.as_ref().is_err_and(|error| error.outcome() == Outcome::MayHaveHappened) {
             // The next change of the table or the next start carries out the intent.
@@ -191,6 +191,57 @@ impl Master {
         }
         let ended = self.intents.end(&intent.key());
         written.and(ended).map_err(of_storage)
+    }
+
+    /// Deletes families of a table with their files. `table` is the schema without them. Every open region is closed before the
+    /// intent is stored. A region that served on after a failure would take writes of these families, and the intent would
+    /// later delete them.
+    fn delete_families(&self, table: Arc<TableDescriptor>, families: Vec<Bytes>) -> Result<(), Exception> {
+        let name = table.name().clone();
+        let open = self.regions.open_regions()?;
+        let mut rows = self.read_view(|view| {
+            let known = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
+            Ok(known.serving().cloned().collect::<Vec<_>>())
+        })?;
+        rows.retain(|row| open.contains(row.region.encoded_name()));
+        // The regions are flushed while they serve. So their closing, during which they do not serve, has little to flush.
+        self.in_parallel(rows.clone(), |row| self.regions.flush(row.region.encoded_name(), &[]))?;
+        let intent = Intent::DeleteFamilies { table: Arc::clone(&table), families };
+        let done = self
+            .in_parallel(rows.clone(), |row| self.regions.close(row.region.encoded_name()))
+            .and_then(|()| self.begin_change(&intent))
+            .and_then(|()| self.finish(&intent));
+        let known = self
+            .read_view(|view| view.tables.get(&name).map(|known| Arc::clone(&known.descriptor)))
+            .ok_or_else(|| table_not_found(&name))?;
+        let is_left = self.is_doubtful(&intent.key())
+            || self.intents.of(&name).iter().any(|left| left.key() == intent.key());
+        match done {
+            Err(cause) if is_left && known != table => {
+                let message = format!(
+                    "the regions of table {name} stay closed until the deletion of families is carried out or withdrawn, \
+                     which is tried every ten seconds: {}",
+                    cause.message
+                );
+                Err(self.note_doubt(&name, Exception { message, ..cause }))
+            }
+            done => done.and(self.open_closed(rows, &known)),
+        }
+    }
+
+    /// Opens those of the regions that are closed. Returns the first failure. The regions that failed are tried again later.
+    fn open_closed(&self, mut rows: Vec<RegionRow>, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        // A region whose flush fails at its closing stays open on its server.
+        let open = self.regions.open_regions().map_err(|cause| self.note_doubt(table.name(), cause))?;
+        rows.retain(|row| !open.contains(row.region.encoded_name()));
+        let failure = Mutex::new(None);
+        self.in_parallel(rows, |row| {
+            if let Err(cause) = self.open(&row.region, table) {
+                failure.lock().get_or_insert(cause);
+            }
+            Ok(())
+        })?;
+        failure.into_inner().map_or(Ok(()), Err)
     }
 
     /// Carries out the intent of a change of a schema.
@@ -220,8 +271,8 @@ impl Master {
 
     /// Brings every open region of the table to the new schema, one after the other. Ends at the first region that
     /// fails; the regions after it keep the old schema. A region that cannot apply it while it serves is closed and
-    /// opened. If `gone` names families, closes every open region, and deletes each region's files of these families
-    /// while it is closed.
+    /// opened. If `gone` names families, first deletes the files of these families in closed regions, several regions at
+    /// a time, then closes every open region, deletes them there, and opens it.
     pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
         let name = table.name();
         if name.is_meta() {
@@ -231,30 +282,25 @@ impl Master {
         // read.
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows = content.regions.get(name).into_iter().flatten();
-        let regions: Vec<RegionInfo> = rows.map(|row| row.region.clone()).collect();
         let open = self.regions.open_regions()?;
-        let is_open = |region: &&RegionInfo| open.contains(region.encoded_name());
-        let reopening = regions.iter().filter(is_open).count();
+        let (open, closed): (Vec<RegionRow>, Vec<RegionRow>) =
+            rows.cloned().partition(|row| open.contains(row.region.encoded_name()));
         self.update_view(|view| {
             if let Some(known) = view.tables.get_mut(name) {
                 known.descriptor = Arc::clone(table);
-                known.reopening = reopening;
+                known.reopening = open.len();
             }
         });
-        let outcome = regions.iter().try_for_each(|region| {
-            let was_open = is_open(&region);
-            let is_altered = was_open && gone.is_empty() && self.regions.alter(region, table)?;
+        let removed = self.in_parallel(closed, |row| self.remove_families(&row.region, gone));
+        let reopen = |row: &RegionRow| {
+            let region = &row.region;
+            let is_altered = gone.is_empty() && self.regions.alter(region, table)?;
             if !is_altered {
-                if was_open {
-                    // The region is flushed while it serves. So its closing, during which it does not serve, has little
-                    // to flush.
-                    self.regions.flush(region.encoded_name(), &[])?;
-                    self.regions.close(region.encoded_name())?;
-                }
+                // The region is flushed while it serves. So its closing, during which it does not serve, has little to
+                // flush.
+                self.regions.flush(region.encoded_name(), &[])?;
+                self.regions.close(region.encoded_name())?;
                 let removed = self.remove_families(region, gone);
-                if !was_open {
-                    return removed;
-                }
                 // The region is opened again even if its files could not be deleted, because it must not stay closed.
                 self.open(region, table).and(removed)?;
             }
@@ -264,7 +310,8 @@ impl Master {
                 }
             });
             Ok(())
-        });
+        };
+        let outcome = removed.and_then(|()| open.iter().try_for_each(reopen));
         // If a region could not be opened again, the chore tries it later. The regions after it keep the old schema, so
         // that only one region is unavailable if none can be opened with the new one. The caller gets the error.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));

@@ -237,7 +237,11 @@ impl Master {
     pub(crate) fn begin_copy(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
         let _alone = self.snapshot_use.lock();
         self.check_usable(&copy.snapshot)?;
-        self.intents.begin(Intent::Copy(copy.clone())).map_err(of_storage)
+        let intent = Intent::Copy(copy.clone());
+        match copy.kind {
+            CopyKind::Clone => self.intents.begin(intent).map_err(of_storage),
+            CopyKind::Restoration(_) => self.begin_change(&intent),
+        }
     }
 
     /// Writes the folders of the copy's regions, with links. Can be repeated until a region was opened.

@@ -5,8 +5,18 @@
 //! doubt*. The next procedure of the table, or the chore within ten seconds, reads the table's rows from hbase:meta and opens or
 //! closes what the table's state asks for. Changes that have an intent need no note: they are carried on as a whole.
 //!
-//! Likewise an intent may be stored although its write failed. If nobody has carried it out, and it could not be removed either,
-//! it is noted with its table. It is removed before anything else is done with the table, because a later start would carry it out.
+//! Likewise an intent may be stored although its write failed. A later start would carry it out, after clients have gone on with
+//! the table. [`Master::begin_change`] removes such an intent. If that fails, too, the intent is noted with its table, and it is
+//! removed before anything else is done with the table. Until then, or if the process ends, this must lose no row:
+//!
+//! | intent whose write failed | why no row is lost |
+//! |---|---|
+//! | deletion, truncation or restoration of a table | the table is disabled, and is not enabled before the intent is removed |
+//! | deletion of families, truncation of a region | the regions were closed first, and stay closed until the intent is removed |
+//! | change of a schema | the table serves on, and an alteration that takes place late deletes no row |
+//! | first step of a split or a merge | the regions serve on, and a start only deletes folders of children that nobody has used |
+//! | creation, clone, and the deletion that undoes them | no table has the name, and a later creation replaces the intent |
+//! | later steps of a split, a merge or a restoration | the change is under way, and goes on from the older or the newer step |
 
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, TableName};
@@ -14,7 +24,7 @@ use rpc::Exception;
 
 use crate::Master;
 use crate::error::of_storage;
-use crate::intents::Intent;
+use crate::intents::{Intent, IntentKey};
 
 impl Master {
     /// Notes that a write of this table's rows failed, and returns the cause.
@@ -23,17 +33,44 @@ impl Master {
         cause
     }
 
-    /// Notes that this intent may be stored although its write failed. The table is in doubt until the intent is removed.
-    pub(crate) fn note_doubtful_intent(&self, intent: &Intent) {
-        self.doubtful_intents.lock().insert(intent.key());
-        self.in_doubt.lock().insert(intent.table().clone());
+    /// Stores the first intent of a change of a table that exists. If that fails, the intent is not stored afterwards, or it is
+    /// [noted](Master::is_doubtful).
+    pub(crate) fn begin_change(&self, intent: &Intent) -> Result<(), Exception> {
+        let Err(cause) = self.intents.begin(intent.clone()).map_err(of_storage) else { return Ok(()) };
+        let Err(also) = self.withdraw(intent) else { return Err(cause) };
+        let message = format!(
+            "{}; the order for this change may be stored all the same. Until it can be withdrawn, which is tried every ten \
+             seconds, table {} can be neither changed nor enabled: {also}",
+            cause.message,
+            intent.table()
+        );
+        Err(Exception { message, ..cause })
+    }
+
+    /// Removes the first intent of a change, which may be stored although its write failed. If that fails, notes the intent: the
+    /// table is in doubt until the intent is removed.
+    pub(crate) fn withdraw(&self, intent: &Intent) -> Result<(), Exception> {
+        self.intents.end(&intent.key()).map_err(of_storage).inspect_err(|_| {
+            self.doubtful_intents.lock().insert(intent.key());
+            self.in_doubt.lock().insert(intent.table().clone());
+        })
+    }
+
+    /// Whether an intent with this key may be stored although its write failed.
+    pub(crate) fn is_doubtful(&self, key: &IntentKey) -> bool {
+        self.doubtful_intents.lock().contains(key)
     }
 
     /// Removes the intents of a table that may be stored although their writes failed. The caller has the lock of the table.
     pub(crate) fn end_doubtful_intents(&self, name: &TableName) -> Result<(), Exception> {
         let doubtful = self.doubtful_intents.lock().clone();
         for key in doubtful.iter().filter(|key| key.table() == name) {
-            self.intents.end(key).map_err(of_storage)?;
+            self.intents.end(key).map_err(|cause| {
+                Exception::io(format!(
+                    "the order for a failed change of table {name} may be stored and cannot be withdrawn, so nothing is done \
+                     with the table; call again when the storage can be written: {cause}"
+                ))
+            })?;
             self.doubtful_intents.lock().remove(key);
         }
         Ok(())

@@ -361,7 +361,8 @@ impl Intents {
     }
 
     /// Writes an intent, and replaces the intent with the same key. A change of a whole table other than
-    /// [`Intent::Alter`] also replaces the intents of the table's regions. Durable when this returns.
+    /// [`Intent::Alter`] also replaces the intents of the table's regions. Durable when this returns. If this fails, the intent
+    /// may be stored all the same: [`crate::doubt`] says what the caller has to do then.
     pub fn begin(&self, intent: Intent) -> storage::Result<()> {
         let includes_regions = intent.regions().is_none() && !matches!(intent, Intent::Alter { .. });
         self.object.change(|content| {

@@ -19,7 +19,7 @@ use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::error::{of_proto, of_storage};
+use crate::error::of_proto;
 use crate::intents::Intent;
 use crate::procedure::locks::LockSet;
 use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, Submission};
@@ -262,25 +262,19 @@ impl Master {
         table: &Arc<TableDescriptor>,
     ) -> Result<Intent, Exception> {
         let intent = Intent::TruncateRegion { table: Arc::clone(table), region: region.clone() };
-        let Err(cause) = self.intents.begin(intent.clone()).map_err(of_storage) else { return Ok(intent) };
-        match self.intents.end(&intent.key()).map_err(of_storage) {
-            Ok(()) => {
-                self.reopen_untruncated(region, table);
-                Err(cause)
-            }
-            Err(also) => {
-                let message = format!(
-                    "{}; region {region} stays closed until the order to truncate it can be withdrawn, which is tried \
-                     every ten seconds: {also}",
-                    cause.message
-                );
-                let cause = Exception { message, ..cause };
-                self.note_failed_opening(region, &cause);
-                self.record_failed_open(region);
-                self.note_doubtful_intent(&intent);
-                Err(cause)
-            }
+        let Err(cause) = self.begin_change(&intent) else { return Ok(intent) };
+        if !self.is_doubtful(&intent.key()) {
+            self.reopen_untruncated(region, table);
+            return Err(cause);
         }
+        let message = format!(
+            "region {region} stays closed until the order to truncate it can be withdrawn: {}",
+            cause.message
+        );
+        let cause = Exception { message, ..cause };
+        self.note_failed_opening(region, &cause);
+        self.record_failed_open(region);
+        Err(cause)
     }
 
     /// Opens a region whose truncation was not begun. A failure is logged, and the chore tries again.

@@ -285,7 +285,11 @@ impl Master {
                 (Next::End, acted) => {
                     let (words, table) = (replacement.words(), replacement.table());
                     tracing::info!(%table, steps_ms = times.join(", "), "{words} has ended");
-                    let ended = self.intents.end(&Intent::Replace(replacement).key()).map_err(of_storage);
+                    let intent = Intent::Replace(replacement);
+                    let ended = match stored {
+                        Some(_) => self.intents.end(&intent.key()).map_err(of_storage),
+                        None => self.withdraw(&intent),
+                    };
                     return failure.or(acted.err()).map_or(ended, Err);
                 }
             }

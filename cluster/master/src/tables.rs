@@ -94,10 +94,9 @@ impl Master {
         let parameters = Parameters::delete(&name);
         let id = self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master| {
             master.check_modifiable(&name)?;
-            master.intents.begin(Intent::Delete { table: name.clone() }).map_err(of_storage)?;
-            master.erase(&name)?;
-            master.update_view(|view| view.remove_table(&name));
-            master.intents.end(&IntentKey::of_table(&name)).map_err(of_storage)
+            let intent = Intent::Delete { table: name };
+            master.begin_change(&intent)?;
+            master.finish(&intent)
         })?;
         self.procedures.describe(id, parameters);
         Ok(id)
@@ -179,7 +178,9 @@ impl Master {
             })?;
             let keys = if preserve_splits { keys } else { Vec::new() };
             let regions = regions_between(&name, &keys, master.new_region_id()).map_err(of_proto)?;
-            master.build(&table, &regions)?;
+            let intent = Intent::Create { table, regions };
+            master.begin_change(&intent)?;
+            master.finish(&intent)?;
             master.open_table(&name)
         })?;
         self.procedures.describe(id, parameters);

@@ -2,6 +2,7 @@
 //! of its steps.
 
 mod crash;
+mod doubt;
 mod fake;
 mod false_alarms;
 mod hbck;
