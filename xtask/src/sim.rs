@@ -21,9 +21,9 @@ pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --se
 const BATCH: u64 = 10;
 /// Number of seeds in `cargo xtask test`.
 const SEEDS: u64 = 200;
-/// Minimum of the simulated time in a second of CPU time, in seconds, over at least [`SEEDS`] seeds. A common computer of
-/// 2026 reaches 120.
-const SPEED_MIN: f64 = 50.0;
+/// Minimum of the simulated time in a second of CPU time, in seconds, over at least [`SEEDS`] seeds. An idle computer of
+/// 2026 reaches 120. A busy one needs more CPU time for the same work, so the minimum is half of what is promised.
+const SPEED_MIN: f64 = 25.0;
 /// Number of seeds between the first seeds of two hunts for a planted bug, and the maximum number of seeds of a hunt.
 const HUNT_STRIDE: u64 = 1_000;
 /// Number of hunts for each planted bug, each with other seeds.
