@@ -155,14 +155,7 @@ impl Master {
         for (name, table) in before.iter().filter(|(name, _)| !name.is_meta()) {
             check_table(name, table, &content, (&open, &live), &mut inconsistencies);
         }
-        let rows = before.values().flat_map(|table| &table.regions);
-        let named: BTreeSet<&EncodedName> = rows.map(|row| row.region.encoded_name()).collect();
-        // This is checked only while no change runs: the regions of a table that is being created are open before the
-        // view has the table.
-        if self.procedures.unfinished() == 0 && self.intents.all().is_empty() {
-            let stray = open.iter().filter(|region| !named.contains(region));
-            inconsistencies.extend(stray.cloned().map(Inconsistency::Stray));
-        }
+        inconsistencies.extend(self.strays(&before, &open)?);
         self.check_folders(&before, &content, &mut inconsistencies)?;
         let after = self.read_view(|view| view.tables.clone());
         inconsistencies.retain(|found| {
@@ -190,10 +183,41 @@ impl Master {
         self.hbck_report.lock().clone()
     }
 
+    /// Returns those of the `open` regions that belong to no table. `before` is the view before they were listed.
+    fn strays(
+        &self,
+        before: &BTreeMap<TableName, TableEntry>,
+        open: &BTreeSet<EncodedName>,
+    ) -> Result<Vec<Inconsistency>, Exception> {
+        let mut strays = open.clone();
+        let mut retain_unnamed = |tables: &BTreeMap<TableName, TableEntry>| {
+            for row in tables.values().flat_map(|table| &table.regions) {
+                strays.remove(row.region.encoded_name());
+            }
+            strays.is_empty()
+        };
+        // The regions of a table that is being created are open before the view has the table, and those of a creation that
+        // failed until it is undone.
+        let is_changing = || {
+            self.procedures.unfinished() > 0
+                || !self.intents.all().is_empty()
+                || !self.failed_creations.lock().is_empty()
+        };
+        if retain_unnamed(before) || is_changing() || self.read_view(|view| retain_unnamed(&view.tables)) {
+            return Ok(Vec::new());
+        }
+        // A creation that began and failed since then has closed its regions.
+        let open = self.regions.open_regions()?;
+        Ok(strays.intersection(&open).cloned().map(Inconsistency::Stray).collect())
+    }
+
     /// Whether a procedure is changing a table, or is about to: a table that is [in doubt](Master::note_doubt) is settled
-    /// within ten seconds.
+    /// within ten seconds, and a creation that failed is undone.
     fn is_busy(&self, table: &TableName) -> bool {
-        self.procedures.is_busy(table) || !self.intents.of(table).is_empty() || self.is_in_doubt(table)
+        self.procedures.is_busy(table)
+            || !self.intents.of(table).is_empty()
+            || self.is_in_doubt(table)
+            || self.failed_creations.lock().contains(table)
     }
 
     fn busy_tables(&self) -> BTreeSet<TableName> {

@@ -321,6 +321,23 @@ fn a_region_without_a_table_is_found_while_nothing_runs() {
 }
 
 #[test]
+fn a_creation_that_is_not_undone_yet_is_no_inconsistency() {
+    let mut left_open = 0;
+    for writes in 0.. {
+        let life = Life::first();
+        let before = life.servers.open_count();
+        life.servers.kill_after(writes);
+        if life.create("t", &["f"], &["g", "n"]).is_ok() {
+            assert!(left_open > 0, "no creation failed with open regions");
+            return;
+        }
+        left_open += usize::from(life.servers.open_count() > before);
+        let report = life.master.run_hbck().expect("the disk can be read");
+        assert_eq!(report.inconsistencies, [], "{writes} writes");
+    }
+}
+
+#[test]
 fn folders_without_regions_and_regions_without_folders_are_found() {
     let bench = Bench::new();
     let region = bench.rows().remove(1).region;
