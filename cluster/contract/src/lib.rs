@@ -21,6 +21,7 @@
 
 mod catalog;
 mod servers;
+mod tenure;
 mod term;
 
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
@@ -28,4 +29,5 @@ pub use servers::{
     CloneOrder, InheritOrder, MasterRequests, OpenOrder, RegionReport, RegionServers, RegionShape,
     ServerFuture, SnapshotContent, SnapshotOrder, SplitRow,
 };
+pub use tenure::Tenure;
 pub use term::{StaleTerm, Term, TermLedger};

@@ -17,6 +17,16 @@ pub enum Error {
         /// What is wrong with the file.
         cause: Box<proto::Error>,
     },
+    /// A later owner of the root directory has written an object of which it is the only writer.
+    #[error(
+        "another server has taken over the root directory: it has written {name}, and {cause}; this server must not start"
+    )]
+    OfLaterOwner {
+        /// The name of the object.
+        name: FileName,
+        /// Why this process is not the owner, or why that cannot be found out.
+        cause: String,
+    },
     /// The root directory was written by a release of HBase or Bellows that this one does not know.
     #[error(
         "{name} says layout version {found}, this release reads 8: start the release that wrote it, or another root"

@@ -28,14 +28,14 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cell::string_binary;
-use env::{FirstFailure, World};
+use env::World;
 use prost::Message;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use storage::{Capability, Files};
 
 use crate::Error;
 use crate::clones::{CopyKind, RestorationStep, SnapshotCopy};
-use crate::owned_object::{self, Content, OwnedObject, decode_number, encode_number};
+use crate::owned_object::{self, Content, OwnedObject, Ownership, decode_number, encode_number};
 use crate::replace::{Replacement, Step};
 
 /// A change of a table that has begun.
@@ -332,10 +332,14 @@ pub struct Intents {
 
 impl Intents {
     /// Reads the intents that an earlier run of the master has left, and prevents earlier masters from writing others.
-    /// If another process writes the object later, this is recorded in `replaced`.
-    pub fn open(files: Arc<dyn Files>, world: &World, replaced: Arc<FirstFailure>) -> Result<Intents, Error> {
+    /// If another process writes the object later, this is recorded in `ownership`.
+    pub(crate) fn open(
+        files: Arc<dyn Files>,
+        world: &World,
+        ownership: Arc<Ownership>,
+    ) -> Result<Intents, Error> {
         let is_shared = !files.capabilities().has(Capability::OneProcess);
-        let object = OwnedObject::open(files, layout::unfinished(), world, replaced)?;
+        let object = OwnedObject::open(files, layout::unfinished(), world, ownership)?;
         Ok(Intents { object, is_shared })
     }
 

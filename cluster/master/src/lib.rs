@@ -65,8 +65,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
-use env::{FirstFailure, World};
 use proto::catalog::{RegionRow, TableState};
 use proto::{EncodedName, ServerName, TableName};
 use rpc::{Exception, class};
@@ -85,6 +85,7 @@ use assignments::{Assignments, StampClock};
 use catalog::Catalog;
 use intents::Intents;
 use normalizer::NormalizerQueue;
+use owned_object::Ownership;
 use procedure::{ProcedureId, Procedures};
 use switches::{Switch, Switches};
 use view::CatalogView;
@@ -106,8 +107,7 @@ pub struct Master {
     catalog: Catalog,
     intents: Intents,
     procedures: Arc<Procedures>,
-    /// Records that another process has taken over the files.
-    replaced: Arc<FirstFailure>,
+    ownership: Arc<Ownership>,
     switches: Switches,
     view: RwLock<CatalogView>,
     mirror: Arc<dyn TableStateMirror>,
@@ -160,7 +160,7 @@ impl Master {
     /// end. Clients get no answer about procedures that have not ended before, because only the other process knows
     /// their outcome.
     pub fn replaced(&self) -> impl Future<Output = String> + Send + use<> {
-        self.replaced.happened()
+        self.ownership.replaced.happened()
     }
 
     /// Returns the master's name: its host, its port, and its start time.

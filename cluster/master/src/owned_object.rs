@@ -7,18 +7,54 @@
 //! this master reports that the server must end.
 //!
 //! In storage that several processes reach, a master also writes the object when it opens it. After that, an earlier
-//! master that hung and goes on cannot change the object.
+//! master that hung and goes on cannot change the object. It may also hang before it opens the object, and would then
+//! take the object from the later master. So the upper bits of a number are the [epoch](Tenure::epoch) of the process
+//! that wrote it. Who finds a greater epoch than its own asks whether it still owns the files. It may: a log that is
+//! begun anew in another place begins with a small epoch.
 
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use contract::Tenure;
 use env::sync::Mutex;
 use env::{FirstFailure, World};
 use prost::Message;
 use proto::pb;
+use rpc::Exception;
 use storage::{Capability, FileName, Files, Kind, Outcome, Version, swap_confirmed};
 
 use crate::Error;
+
+/// Number of the lower bits of a write's number; the bits above them are the epoch.
+const EPOCH_SHIFT: u32 = 40;
+
+/// The greatest epoch that a number has. A server does not start 16 million times.
+const EPOCH_MAX: u64 = u64::MAX >> EPOCH_SHIFT;
+
+/// Whether this process owns the files, and where it reports that it does not.
+pub(crate) struct Ownership {
+    tenure: Arc<dyn Tenure>,
+    /// Records that another process has taken over the files.
+    pub(crate) replaced: Arc<FirstFailure>,
+}
+
+impl Ownership {
+    pub(crate) fn new(tenure: Arc<dyn Tenure>) -> Ownership {
+        Ownership { tenure, replaced: Arc::default() }
+    }
+
+    /// Returns the number that precedes the first write of this process, for an object whose last write is `found`. Fails
+    /// if a later owner of the files has written the object `name`.
+    fn first_number(&self, found: u64, name: &FileName, random: u64) -> Result<u64, Error> {
+        let epoch = self.tenure.epoch().min(EPOCH_MAX);
+        if found >> EPOCH_SHIFT > epoch && !env::planted(40) {
+            let of_later =
+                |cause: Exception| Error::OfLaterOwner { name: name.clone(), cause: cause.message };
+            self.tenure.confirm().map_err(of_later)?;
+        }
+        Ok(found.max(epoch << EPOCH_SHIFT).wrapping_add(random >> 32))
+    }
+}
 
 /// What an object stores. The default value is the content of an object that does not exist.
 pub(crate) trait Content: Clone + Default {
@@ -72,7 +108,7 @@ pub(crate) struct OwnedObject<T> {
     /// The number that precedes this master's first write.
     first: u64,
     /// Where this master reports that another process has written the object.
-    replaced: Arc<FirstFailure>,
+    ownership: Arc<Ownership>,
 }
 
 struct State<T> {
@@ -106,20 +142,20 @@ pub(crate) fn read<T: Content>(files: &dyn Files, name: &FileName) -> Result<T, 
 }
 
 impl<T: Content> OwnedObject<T> {
-    /// Reads the object, and prevents earlier masters from changing it. If another process writes the object later,
-    /// this is recorded in `replaced`.
+    /// Reads the object, and prevents earlier masters from changing it. Fails if a later master has opened it. If another
+    /// process writes the object later, this is recorded in `ownership`.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         name: FileName,
         world: &World,
-        replaced: Arc<FirstFailure>,
+        ownership: Arc<Ownership>,
     ) -> Result<OwnedObject<T>, Error> {
         let is_shared =
             !files.capabilities().has(Capability::OneProcess) && !T::ONLY_READ_BUG.is_some_and(env::planted);
         loop {
             let mut state: State<T> = State::read(&*files, &name)?;
             let found = state.written;
-            let first = found + (world.random() >> 32);
+            let first = ownership.first_number(found, &name, world.random())?;
             state.written = first;
             if is_shared {
                 // An earlier master may have read the same version of the object. A write with a greater number makes
@@ -132,7 +168,7 @@ impl<T: Content> OwnedObject<T> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            return Ok(OwnedObject { files, name, state: Mutex::new(state), found, first, replaced });
+            return Ok(OwnedObject { files, name, state: Mutex::new(state), found, first, ownership });
         }
     }
 
@@ -195,7 +231,7 @@ impl<T: Content> OwnedObject<T> {
     }
 
     fn check_replaced(&self, act: &'static str) -> storage::Result<()> {
-        if !self.replaced.has_happened() {
+        if !self.ownership.replaced.has_happened() {
             return Ok(());
         }
         Err(storage::Error::new(Kind::Conflict, Outcome::DidNotHappen, &self.name, act)
@@ -212,7 +248,7 @@ impl<T: Content> OwnedObject<T> {
         let is_own = (self.first..=state.written).contains(&found.written);
         if !is_own && found.written != self.found {
             let name = &self.name;
-            self.replaced.record(|| {
+            self.ownership.replaced.record(|| {
                 format!(
                     "another process writes {name}: it has taken over the files of this server, which must end. Start \
                      only one server in a root directory"
@@ -226,11 +262,34 @@ impl<T: Content> OwnedObject<T> {
 }
 
 #[cfg(test)]
+impl Default for Ownership {
+    fn default() -> Ownership {
+        Ownership::new(Arc::new(tests::Epoch { epoch: 1, is_current: true }))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use env::WallTime;
     use storage::Memory;
     use storage::memory::Fault;
+
+    /// The tenure of a process with this epoch.
+    pub(super) struct Epoch {
+        pub(super) epoch: u64,
+        pub(super) is_current: bool,
+    }
+
+    impl Tenure for Epoch {
+        fn epoch(&self) -> u64 {
+            self.epoch
+        }
+
+        fn confirm(&self) -> Result<(), Exception> {
+            if self.is_current { Ok(()) } else { Err(Exception::io("server b owns the log")) }
+        }
+    }
 
     /// The words of the object, after the number of the write.
     type Words = Vec<String>;
@@ -265,6 +324,12 @@ mod tests {
         OwnedObject::open(Arc::new(memory.clone()), name(), &world, Arc::default()).unwrap()
     }
 
+    fn open_as(memory: &Memory, epoch: u64, is_current: bool) -> Result<OwnedObject<Words>, Error> {
+        let ownership = Ownership::new(Arc::new(Epoch { epoch, is_current }));
+        let world = World::simulated(epoch, WallTime(1));
+        OwnedObject::open(Arc::new(memory.clone()), name(), &world, Arc::new(ownership))
+    }
+
     fn add(object: &OwnedObject<Words>, word: &str) -> storage::Result<()> {
         object.change(|words| words.push(word.to_owned()))
     }
@@ -286,9 +351,9 @@ mod tests {
             let new = open(&memory, 2);
             add(&new, "b").unwrap();
             assert_eq!(add(&old, "c").unwrap_err().kind(), Kind::Conflict);
-            assert!(old.replaced.has_happened(), "{old_writes_before}");
+            assert!(old.ownership.replaced.has_happened(), "{old_writes_before}");
             add(&new, "d").expect("the other one goes on");
-            assert!(!new.replaced.has_happened(), "{old_writes_before}");
+            assert!(!new.ownership.replaced.has_happened(), "{old_writes_before}");
         }
         assert_eq!(words(&open(&memory, 3)), "b d a b d");
     }
@@ -301,11 +366,37 @@ mod tests {
         let new = open(&memory, 2);
         for word in ["b", "c"] {
             assert_eq!(add(&old, word).unwrap_err().kind(), Kind::Conflict);
-            assert!(old.replaced.has_happened());
+            assert!(old.ownership.replaced.has_happened());
         }
         assert_eq!(read::<Words>(&memory, &name()).unwrap(), ["a"]);
         add(&new, "d").expect("it is the only writer");
-        assert!(!new.replaced.has_happened());
+        assert!(!new.ownership.replaced.has_happened());
+    }
+
+    /// A process that hangs while it starts opens the object after the one that has taken over.
+    #[test]
+    fn a_start_that_was_replaced_takes_nothing_from_the_later_owner() {
+        let memory = Memory::with(storage::Capabilities::NONE);
+        add(&open_as(&memory, 5, true).unwrap(), "a").unwrap();
+        let later = open_as(&memory, 7, true).unwrap();
+        let message = open_as(&memory, 6, false).err().expect("it is refused").to_string();
+        assert!(message.contains("object") && message.contains("server b owns the log"), "{message}");
+        add(&later, "b").expect("it is the only writer");
+        assert!(!later.ownership.replaced.has_happened());
+        assert_eq!(read::<Words>(&memory, &name()).unwrap(), ["a", "b"]);
+    }
+
+    /// A log that is begun anew in another place begins with a small epoch.
+    #[test]
+    fn an_owner_with_a_small_epoch_opens_the_object() {
+        let memory = Memory::with(storage::Capabilities::NONE);
+        let old = open_as(&memory, 7, true).unwrap();
+        add(&old, "a").unwrap();
+        let new = open_as(&memory, 1, true).unwrap();
+        add(&new, "b").expect("it is the only writer");
+        assert_eq!(add(&old, "c").unwrap_err().kind(), Kind::Conflict);
+        assert!(old.ownership.replaced.has_happened() && !new.ownership.replaced.has_happened());
+        assert_eq!(read::<Words>(&memory, &name()).unwrap(), ["a", "b"]);
     }
 
     /// A store may carry out a write after this master has read the object again. The master must recognise it as its
@@ -321,7 +412,7 @@ mod tests {
         add(&object, "b").unwrap();
         object.state.lock().version = before;
         add(&object, "c").expect("the object is read and written once more");
-        assert!(!object.replaced.has_happened());
+        assert!(!object.ownership.replaced.has_happened());
         assert_eq!(words(&open(&memory, 2)), "a b c");
     }
 

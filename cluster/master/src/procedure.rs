@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::sync::{Condvar, Mutex, MutexGuard};
-use env::{FirstFailure, HashMap, Moment, Priority, WallTime, World};
+use env::{HashMap, Moment, Priority, WallTime, World};
 use proto::TableName;
 use rpc::Exception;
 use storage::{Files, Kind};
@@ -40,7 +40,7 @@ pub use parameters::Parameters;
 
 use crate::Error;
 use crate::error::of_storage;
-use crate::owned_object::OwnedObject;
+use crate::owned_object::{OwnedObject, Ownership};
 use crate::procedure::locks::{LockSet, LockStatus, Locks, Resource};
 use context::aborted;
 use records::{ENDED_MAX, ProcedureRecord, ProcedureRecords, ProcedureTarget, RecordedEnd};
@@ -269,7 +269,7 @@ pub struct Procedures {
     options: Options,
     /// Records that another process has taken over the files. From then on no client gets the outcome of a procedure,
     /// because only the other process knows it.
-    replaced: Arc<FirstFailure>,
+    ownership: Arc<Ownership>,
     /// The records of procedures.
     records: OwnedObject<ProcedureRecords>,
     /// Which of the changes of the records are stored. Locked while the records are written, and never while `inner` is
@@ -297,13 +297,13 @@ impl Procedures {
     /// the wall clock's milliseconds, or after the highest recorded id if that is greater.
     ///
     /// Procedures whose records have no outcome count as running until [`decide`](Procedures::decide).
-    pub fn open(
+    pub(crate) fn open(
         files: Arc<dyn Files>,
         world: World,
         options: Options,
-        replaced: Arc<FirstFailure>,
+        ownership: Arc<Ownership>,
     ) -> Result<Arc<Procedures>, Error> {
-        let records = OwnedObject::open(files, layout::procedures(), &world, Arc::clone(&replaced))?;
+        let records = OwnedObject::open(files, layout::procedures(), &world, Arc::clone(&ownership))?;
         let found: ProcedureRecords = records.look(Clone::clone);
         let now = u64::try_from(world.now().0).unwrap_or(0);
         let mut inner = Inner { last: found.last.max(now), ..Inner::default() };
@@ -344,7 +344,7 @@ impl Procedures {
         Ok(Arc::new(Procedures {
             world,
             options,
-            replaced,
+            ownership,
             records,
             stored: Mutex::default(),
             inner: Mutex::new(inner),
@@ -680,7 +680,7 @@ impl Procedures {
 
     /// Lets clients read the outcome of a procedure that has ended.
     fn publish(&self, inner: &mut Inner, id: ProcedureId) {
-        if self.replaced.has_happened() {
+        if self.ownership.replaced.has_happened() {
             self.changed.notify_all();
             return;
         }

@@ -23,9 +23,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use contract::RegionServers;
+use contract::{RegionServers, Tenure};
+use env::World;
 use env::sync::{Condvar, Mutex, RwLock};
-use env::{FirstFailure, World};
 use proto::catalog::{self, RegionRow, RegionState, TableState};
 use proto::table_name::{DEFAULT_NAMESPACE, SYSTEM_NAMESPACE};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
@@ -35,6 +35,7 @@ use storage::Files;
 use crate::assignments::{Assignments, StampClock};
 use crate::catalog::{Catalog, CatalogContent};
 use crate::intents::{Intent, Intents};
+use crate::owned_object::Ownership;
 use crate::procedure::Procedures;
 use crate::switches::Switches;
 use crate::view::{CatalogView, TableEntry};
@@ -51,7 +52,7 @@ pub struct UnopenedTables {
 }
 
 impl Master {
-    /// Creates or opens the cluster in `files`. When this succeeds, the regions of hbase:meta and hbase:namespace serve, and
+    /// Creates or opens the cluster in `files`, which this process owns for a `tenure`. When this succeeds, the regions of hbase:meta and hbase:namespace serve, and
     /// `mirror` has the state of each table that could be read. The caller may serve clients now, and then opens the other
     /// tables with [`Master::open_tables`].
     pub fn start(
@@ -59,25 +60,26 @@ impl Master {
         options: Options,
         files: Arc<dyn Files>,
         servers: Arc<dyn RegionServers>,
+        tenure: Arc<dyn Tenure>,
         mirror: Arc<dyn TableStateMirror>,
         name: ServerName,
     ) -> Result<(Arc<Master>, UnopenedTables), Error> {
         options.check()?;
         let clock = Arc::new(StampClock::new(world.clone()));
-        let replaced = Arc::<FirstFailure>::default();
+        let ownership = Arc::new(Ownership::new(tenure));
         let regions = Arc::new(Assignments::new(servers, Arc::clone(&clock)));
         let master = Arc::new(Master {
             cluster_id: root::found(&*files, &world)?,
             catalog: Catalog::new(Arc::clone(&regions), Arc::clone(&clock)),
-            intents: Intents::open(Arc::clone(&files), &world, Arc::clone(&replaced))?,
+            intents: Intents::open(Arc::clone(&files), &world, Arc::clone(&ownership))?,
             procedures: Procedures::open(
                 Arc::clone(&files),
                 world.clone(),
                 options.procedures.clone(),
-                Arc::clone(&replaced),
+                Arc::clone(&ownership),
             )?,
-            switches: Switches::open(Arc::clone(&files), layout::switches(), &world, Arc::clone(&replaced))?,
-            replaced,
+            switches: Switches::open(Arc::clone(&files), layout::switches(), &world, Arc::clone(&ownership))?,
+            ownership,
             view: RwLock::new(CatalogView::default()),
             mirror,
             unreachable_tables: RwLock::default(),

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use env::{FirstFailure, World};
+use env::World;
 use storage::{FileName, Files};
 
 use crate::Error;
-use crate::owned_object::{Content, OwnedObject};
+use crate::owned_object::{Content, OwnedObject, Ownership};
 
 /// All switches, each with its key in the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,14 +107,14 @@ pub struct Switches(OwnedObject<States>);
 
 impl Switches {
     /// Reads the switches stored at `name`, and prevents earlier masters from setting them. If another process writes
-    /// the object later, this is recorded in `replaced`.
-    pub fn open(
+    /// the object later, this is recorded in `ownership`.
+    pub(crate) fn open(
         files: Arc<dyn Files>,
         name: FileName,
         world: &World,
-        replaced: Arc<FirstFailure>,
+        ownership: Arc<Ownership>,
     ) -> Result<Switches, Error> {
-        OwnedObject::open(files, name, world, replaced).map(Switches)
+        OwnedObject::open(files, name, world, ownership).map(Switches)
     }
 
     /// Whether a switch is on.

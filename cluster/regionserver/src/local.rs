@@ -7,7 +7,8 @@ use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use contract::{
     CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Term, TermLedger,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Tenure, Term,
+    TermLedger,
 };
 use env::Runtime;
 use env::sync::Mutex;
@@ -134,6 +135,17 @@ impl Inner {
         let pending = self.told(region.apply_together(&mutations, ReadMode::Any))?;
         self.server.written(&region);
         self.told(pending.wait_blocking())
+    }
+}
+
+/// The process owns the files of the cluster as long as it owns its log.
+impl Tenure for LocalServers {
+    fn epoch(&self) -> u64 {
+        self.inner.server.foundation().log.epoch()
+    }
+
+    fn confirm(&self) -> Result<(), Exception> {
+        self.inner.server.foundation().log.check_owner().map_err(|cause| Exception::io(cause.to_string()))
     }
 }
 

@@ -187,15 +187,23 @@ pub(crate) fn run(
     }
     let servers = LocalServers::new(Arc::clone(&server))
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+    let servers = Arc::new(servers);
     let master_options = master::Options::from_conf(&settings.conf)?;
     let tree = Arc::new(registry::Tree::new(world.clone()));
     let znodes = Znodes::new(Arc::clone(&tree), &settings.znode_parent, &master_name, world.clone());
     let znodes = Arc::new(znodes);
     let mirror = Arc::clone(&znodes) as Arc<dyn master::TableStateMirror>;
     let no_thread = |error: std::io::Error| Failure::new(format!("cannot start a thread: {error}"));
-    let (master, tables) =
-        Master::start(world.clone(), master_options, files, Arc::new(servers), mirror, master_name.clone())
-            .map_err(|error| Failure::of_words(root, error))?;
+    let started = Master::start(
+        world.clone(),
+        master_options,
+        files,
+        Arc::clone(&servers) as Arc<_>,
+        servers,
+        mirror,
+        master_name.clone(),
+    );
+    let (master, tables) = started.map_err(|error| Failure::of_words(root, error))?;
     let open_tables = || {
         master.open_tables(tables).map_err(|error| Failure::of_words(root, error))?;
         server.set_master(master.requests());

@@ -166,8 +166,6 @@ pub struct Faults {
     damaged_starts: u32,
     /// The time since which a replaced process runs beside one that owns its files, in ns.
     replaced_since: Option<u64>,
-    /// Whether the server replaced one that was starting. That one may take over itself what it had not claimed yet.
-    replaced_a_start: bool,
 }
 
 impl Faults {
@@ -206,7 +204,6 @@ impl Faults {
             disk_was_faulty: false,
             damaged_starts: 0,
             replaced_since: None,
-            replaced_a_start: false,
         };
         faults.set_links(Link::default());
         faults
@@ -315,8 +312,7 @@ impl Faults {
         if self.is_down || self.server.replaced().is_some() {
             return self.scheduler.resume_machine(self.server.machine());
         }
-        self.replaced_a_start = !self.server.life().ready.load(Ordering::Acquire);
-        if self.replaced_a_start {
+        if !self.server.life().ready.load(Ordering::Acquire) {
             env::sometimes("server: another one took over while it started");
         }
         self.scheduler.count("fault: another server takes over");
@@ -508,10 +504,7 @@ impl Faults {
         let has_failed = !life.was_ready.load(Ordering::Acquire);
         let is_damaged = has_failed && failure.as_deref().is_some_and(reports_damage);
         self.damaged_starts = if is_damaged { self.damaged_starts + 1 } else { 0 };
-        let may_end = std::mem::take(&mut self.replaced_a_start)
-            || self.disk_was_faulty
-            || self.has_disk_faults()
-            || self.has_destroyed();
+        let may_end = self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
         failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
     }
 

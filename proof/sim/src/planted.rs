@@ -135,4 +135,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload snapshots --fault Kill --preset Store",
         "in a store a link that an interrupted clone has written cannot be written again",
     ),
+    bug(
+        40,
+        400,
+        "--only --workload churn --fault TakeOver --preset Store --preset LogInStore",
+        "a server that was replaced while it started takes the master's small objects from its successor",
+    ),
 ];

@@ -517,13 +517,14 @@ fn serve(
         recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),
     };
     let server = RegionServer::new(server_name.clone(), foundation, settings.server.clone());
-    let servers = LocalServers::new(Arc::clone(&server)).map_err(|error| words(&error))?;
+    let servers = Arc::new(LocalServers::new(Arc::clone(&server)).map_err(|error| words(&error))?);
     let options = master::Options { parents_period: settings.parents_period, ..master::Options::default() };
     let started = Master::start(
         world.clone(),
         options,
         files,
-        Arc::new(servers),
+        Arc::clone(&servers) as Arc<_>,
+        servers,
         Arc::new(NoMirror),
         master_name.clone(),
     );

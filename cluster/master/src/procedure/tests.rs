@@ -226,13 +226,13 @@ fn procedures_that_wait_for_other_locks_do_not_take_the_threads_of_those_before_
 #[test]
 fn a_failure_of_a_replaced_master_is_not_reported() {
     let world = World::simulated(1, WallTime(1_000));
-    let replaced = Arc::<FirstFailure>::default();
+    let ownership = Arc::<Ownership>::default();
     let files = Arc::new(Memory::new());
     let procedures =
-        Procedures::open(files, world, Options::default(), Arc::clone(&replaced)).expect("it opens");
-    let told = Arc::clone(&replaced);
+        Procedures::open(files, world, Options::default(), Arc::clone(&ownership)).expect("it opens");
+    let told = Arc::clone(&ownership);
     let id = submit(&procedures, "t", None, move |_| {
-        told.record(|| "another process".to_owned());
+        told.replaced.record(|| "another process".to_owned());
         Err(Exception::io("its content was changed by somebody else"))
     })
     .expect("accepted");

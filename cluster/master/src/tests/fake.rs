@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use contract::{
     CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Term, TermLedger,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Tenure, Term,
+    TermLedger,
 };
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
@@ -546,6 +547,16 @@ fn answered<T: Send + 'static>(answer: Result<T, Exception>) -> ServerFuture<T> 
     Box::pin(std::future::ready(answer))
 }
 
+impl Tenure for FakeServers {
+    fn epoch(&self) -> u64 {
+        1
+    }
+
+    fn confirm(&self) -> Result<(), Exception> {
+        Ok(())
+    }
+}
+
 impl RegionServers for FakeServers {
     fn live(&self) -> Vec<ServerName> {
         self.live.lock().clone()
@@ -804,6 +815,7 @@ impl Life {
             world,
             options,
             below,
+            Arc::clone(&servers) as Arc<_>,
             Arc::clone(&servers) as Arc<_>,
             Arc::clone(&mirrored) as Arc<_>,
             name,
