@@ -71,12 +71,12 @@ impl Master {
         self.submit_on_regions(ProcedureKind::Assign, [&region], None, move |master, context| {
             context.pass_point_of_no_return()?;
             let name = row.region.table();
-            master.check_serves(&row.region)?;
+            let region = master.check_serves(&row.region)?;
             let table = master.read_view(|view| {
                 view.tables.get(name).map(|table| (Arc::clone(&table.descriptor), table.state))
             });
             match table {
-                Some((descriptor, TableState::Enabled)) => master.open(&row.region, &descriptor),
+                Some((descriptor, TableState::Enabled)) => master.open(&region, &descriptor),
                 Some(_) => Err(Exception::new(class::TABLE_NOT_ENABLED, name.to_string())),
                 None => Err(table_not_found(name)),
             }
@@ -96,8 +96,8 @@ impl Master {
         let region = row.region.clone();
         self.submit_on_regions(ProcedureKind::Unassign, [&region], None, move |master, context| {
             context.pass_point_of_no_return()?;
-            master.check_serves(&row.region)?;
-            master.close(&row.region)
+            let region = master.check_serves(&row.region)?;
+            master.close(&region)
         })
     }
 
@@ -224,7 +224,7 @@ impl Master {
         }
         let name = region.table().clone();
         self.check_enabled(&name)?;
-        self.check_serves(&region)?;
+        let region = self.check_serves(&region)?;
         self.submit_on_regions(
             ProcedureKind::TruncateRegion,
             [&region.clone()],
@@ -232,7 +232,7 @@ impl Master {
             move |master, context| {
                 context.pass_point_of_no_return()?;
                 let table = master.check_enabled(&name)?;
-                master.check_serves(&region)?;
+                let region = master.check_serves(&region)?;
                 master.close_to_truncate(&region, &table)?;
                 let intent = master.begin_truncation(&region, &table)?;
                 master.finish(&intent)?;
@@ -293,16 +293,15 @@ impl Master {
         })
     }
 
-    /// Refuses a region that does not serve rows of its table, such as a parent of a split.
-    pub(crate) fn check_serves(&self, region: &RegionInfo) -> Result<(), Exception> {
-        let is_there = self.read_view(|view| {
-            let table = view.tables.get(region.table());
-            table.is_some_and(|table| table.serving().any(|row| row.region.name() == region.name()))
+    /// Returns the region as hbase:meta has it. Only the name of `region` counts: a client may leave out its end key, and set
+    /// marks. Refuses a region that does not serve rows of its table, such as a parent of a split.
+    pub(crate) fn check_serves(&self, region: &RegionInfo) -> Result<RegionInfo, Exception> {
+        let known = self.read_view(|view| {
+            let mut serving = view.tables.get(region.table())?.serving();
+            serving.find(|row| row.region.name() == region.name()).map(|row| row.region.clone())
         });
-        if is_there {
-            return Ok(());
-        }
-        Err(Exception::new(class::UNKNOWN_REGION, string_binary(region.name()).to_string()))
+        let unknown = || Exception::new(class::UNKNOWN_REGION, string_binary(region.name()).to_string());
+        known.ok_or_else(unknown)
     }
 
     /// Returns the creation time of the table's oldest file that a major compaction has written, in ms since 1970. As

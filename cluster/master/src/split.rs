@@ -51,7 +51,7 @@ impl Master {
         if let Some(id) = self.procedures.repeated(nonce) {
             return Ok(id);
         }
-        self.check_split(&region)?;
+        let region = self.check_split(&region)?;
         let row = self.split_row(&region, row.filter(|row| !row.is_empty()))?;
         let parameters = Parameters::split(&region);
         let id = self.submit_on_regions(
@@ -59,7 +59,7 @@ impl Master {
             [&region.clone()],
             nonce,
             move |master, context| {
-                master.check_split(&region)?;
+                let region = master.check_split(&region)?;
                 let id = RegionId(master.new_region_id().0.max(region.id().0 + 1));
                 let children = daughters(&region, &row, id).map_err(of_proto)?;
                 master.replace(vec![region], children, context)
@@ -69,8 +69,8 @@ impl Master {
         Ok(id)
     }
 
-    /// Checks whether a region may be split at all, without regard to its data.
-    fn check_split(&self, region: &RegionInfo) -> Result<(), Exception> {
+    /// Checks whether a region may be split at all, without regard to its data. Returns the region as hbase:meta has it.
+    fn check_split(&self, region: &RegionInfo) -> Result<RegionInfo, Exception> {
         if region.is_meta() || *region.table() == TableName::namespaces() {
             return Err(Exception::do_not_retry(format!("table {} has one region for good", region.table())));
         }

@@ -2,6 +2,7 @@
 //! of its steps.
 
 mod crash;
+mod described_regions;
 mod doubt;
 mod fake;
 mod false_alarms;
