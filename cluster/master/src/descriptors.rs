@@ -5,7 +5,8 @@
 //! ```
 //!
 //! To change a schema, the master writes a file with a greater number and then deletes the earlier ones. The complete
-//! file with the greatest number counts. The length in the name shows whether a crash cut the file short. Older
+//! file with the greatest number counts, so a change is made once its file is complete, even if earlier files cannot be
+//! deleted. The next change deletes them. The length in the name shows whether a crash cut the file short. Older
 //! releases of HBase wrote names without a length or without a number.
 //!
 //! On a disk the numbers of a table are 1, 2, 3 …, as in HBase. In storage that several processes reach, a number is at
@@ -20,7 +21,7 @@
 use bytes::Bytes;
 use env::WallTime;
 use proto::{TableDescriptor, TableName};
-use storage::{Capability, FileName, Files, Kind};
+use storage::{Capability, FileName, Files, Kind, Outcome};
 
 use crate::Error;
 
@@ -92,12 +93,12 @@ pub fn read_in(files: &dyn Files, folder: &FileName) -> Result<Option<TableDescr
     damage.map_or(Ok(None), Err)
 }
 
-/// Writes `descriptor` durably as the newest of its table, and deletes the older ones.
+/// Writes `descriptor` durably as the newest of its table, and deletes the older ones if possible.
 pub fn write(files: &dyn Files, descriptor: &TableDescriptor, now: WallTime) -> storage::Result<()> {
     write_in(files, &layout::descriptors(descriptor.name()), descriptor, now)
 }
 
-/// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones.
+/// Writes `descriptor` durably as the newest in the folder of a table's descriptors, and deletes the older ones if possible.
 pub fn write_in(
     files: &dyn Files,
     folder: &FileName,
@@ -128,16 +129,31 @@ pub(crate) fn write_numbered(
     let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
     let mut file = files.create(&name)?;
     match file.write(&content) {
-        Ok(()) => file.finish()?,
+        Ok(()) => file.finish().map_err(|error| unfinished(files, &name, error))?,
         Err(error) => {
             file.abandon();
             return Err(error);
         }
     };
+    // The change is made, so a failure from here on must not be reported as a failure of the change.
     for entry in entries {
-        files.delete(&entry.name)?;
+        if let Err(error) = files.delete(&entry.name) {
+            let table = descriptor.name();
+            tracing::warn!(%table, %error,
+                "an earlier descriptor is not deleted; it does not count, and the next change deletes it");
+        }
     }
     Ok(())
+}
+
+/// Returns the failure to finish the file `name`, which has its whole length. If it stays, the next start may find it.
+fn unfinished(files: &dyn Files, name: &FileName, error: storage::Error) -> storage::Error {
+    let is_gone = error.outcome() == Outcome::DidNotHappen
+        && (error.kind() == Kind::Exists || files.delete(name).is_ok());
+    if is_gone {
+        return error;
+    }
+    storage::Error::new(error.kind(), Outcome::MayHaveHappened, name, "finish").because(error.to_string())
 }
 
 /// Returns the seconds since the start of 2020; 0 before it.

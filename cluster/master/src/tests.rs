@@ -12,6 +12,7 @@ mod nonsense;
 mod normalizer;
 mod procedures;
 mod replaced;
+mod schemas;
 mod servers;
 mod service;
 mod snapshots;
