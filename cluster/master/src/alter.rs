@@ -318,33 +318,31 @@ impl Master {
         outcome
     }
 
-    /// Reopens hbase:meta, which is not listed in any catalog. Clients that read it retry while it is closed. If it
-    /// cannot be opened with the new schema, it is opened with the old one, since nothing works without it.
+    /// Reopens hbase:meta. Clients that read it retry while it is closed. If it cannot be opened with the new schema, it
+    /// is opened with the old one, since nothing works without it. If that fails, too, the chore tries again.
     fn reopen_meta(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let region = RegionInfo::meta();
-        let old =
+        let known =
             self.read_view(|view| view.tables.get(table.name()).map(|known| Arc::clone(&known.descriptor)));
-        let last = self.last_server(&region);
-        self.regions.close(region.encoded_name())?;
-        let (outcome, schema) = match (self.regions.open(&region, table, last.as_ref()), old) {
-            (Err(cause), Some(old)) => {
-                self.store_schema(&old)?;
-                let row = self.regions.open(&region, &old, last.as_ref())?;
-                self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
-                (Err(cause), old)
-            }
-            (Ok(row), _) => {
-                self.update_view(|view| view.tables.get_mut(table.name()).map(|known| known.update(row)));
-                (Ok(()), Arc::clone(table))
-            }
-            (Err(cause), None) => (Err(cause), Arc::clone(table)),
+        let old = known.ok_or_else(|| table_not_found(table.name()))?;
+        let closed = self.regions.close(region.encoded_name());
+        let Err(cause) = closed.and_then(|()| self.open(&region, table)) else {
+            self.update_view(|view| {
+                if let Some(known) = view.tables.get_mut(table.name()) {
+                    known.descriptor = Arc::clone(table);
+                }
+            });
+            return Ok(());
         };
-        self.update_view(|view| {
-            if let Some(known) = view.tables.get_mut(table.name()) {
-                known.descriptor = schema;
-            }
-        });
-        outcome
+        if let Err(also) = self.store_schema(&old) {
+            tracing::error!(cause = %also, "the earlier schema of hbase:meta could not be stored again: the next start may \
+                open hbase:meta with the new one; alter hbase:meta again before");
+        }
+        // The old schema is served even if it could not be stored.
+        if let Err(also) = self.open(&region, &old) {
+            tracing::error!(cause = %also, "hbase:meta could not be opened with its earlier schema; it is tried again");
+        }
+        Err(cause)
     }
 
     fn remove_families(&self, region: &RegionInfo, gone: &[Bytes]) -> Result<(), Exception> {

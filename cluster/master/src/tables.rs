@@ -561,11 +561,16 @@ impl Master {
     /// process retries the opening, and the next process opens the region anyway.
     pub(crate) fn record_failed_open(&self, region: &RegionInfo) {
         let row = RegionRow::new(region.clone(), RegionState::FailedOpen);
-        if let Err(cause) = self.catalog.put_regions([&row]) {
+        if let Err(cause) = self.put_row(&row) {
             let cause = self.note_doubt(region.table(), cause);
             tracing::warn!(%region, %cause, "hbase:meta does not say that the region could not be opened");
         }
         self.update_view(|view| view.tables.get_mut(region.table()).map(|table| table.update(row)));
+    }
+
+    /// Writes a region's row to hbase:meta. That region itself has no row: only the view knows where it is.
+    fn put_row(&self, row: &RegionRow) -> Result<(), Exception> {
+        if row.region.is_meta() { Ok(()) } else { self.catalog.put_regions([row]) }
     }
 
     /// Returns the last server of a region, according to the view of hbase:meta; `None` if that does not have the
@@ -587,7 +592,7 @@ impl Master {
     /// Writes a region's row to hbase:meta, then to the view.
     pub(crate) fn record(&self, row: RegionRow) -> Result<(), Exception> {
         let table = row.region.table().clone();
-        self.catalog.put_regions([&row]).map_err(|cause| self.note_doubt(&table, cause))?;
+        self.put_row(&row).map_err(|cause| self.note_doubt(&table, cause))?;
         self.update_view(|view| {
             if let Some(table) = view.tables.get_mut(&table) {
                 table.update(row);
