@@ -26,6 +26,10 @@ use crate::procedure::{self, InterruptedProcedure, ProcedureKind};
 
 /// The state of a region that serves rows.
 const SERVES: &[u8] = b"serves";
+/// The state of a region that was split.
+const SPLIT: &[u8] = b"split";
+/// The state of a region that was merged into another.
+const MERGED: &[u8] = b"merged";
 /// The state of a snapshot that exists.
 const EXISTS: &[u8] = b"exists";
 
@@ -47,10 +51,9 @@ impl Master {
             match kind {
                 ProcedureKind::Enable => Some(state(TableState::Enabled)),
                 ProcedureKind::Disable => Some(state(TableState::Disabled)),
-                ProcedureKind::Delete
-                | ProcedureKind::DeleteNamespace
-                | ProcedureKind::Split
-                | ProcedureKind::Merge => Some(Bytes::new()),
+                ProcedureKind::Delete | ProcedureKind::DeleteNamespace => Some(Bytes::new()),
+                ProcedureKind::Split => Some(Bytes::from_static(SPLIT)),
+                ProcedureKind::Merge => Some(Bytes::from_static(MERGED)),
                 _ => None,
             }
         });
@@ -158,10 +161,10 @@ impl Master {
                 let is_parent = |region: &proto::RegionInfo| region.encoded_name().as_str() == name;
                 let mut rows = view.tables.values().flat_map(|table| &table.regions);
                 if rows.clone().any(|row| row.merged_from.iter().any(is_parent)) {
-                    return Some(Bytes::new());
+                    return Some(Bytes::from_static(MERGED));
                 }
                 let row = rows.find(|row| is_parent(&row.region))?;
-                Some(if row.region.is_split() { Bytes::new() } else { Bytes::from_static(SERVES) })
+                Some(Bytes::from_static(if row.region.is_split() { SPLIT } else { SERVES }))
             }),
             _ => None,
         }
