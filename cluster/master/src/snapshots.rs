@@ -294,15 +294,28 @@ impl Master {
         })
     }
 
+    /// Fails if a failed change of the table is not finished. The caller has the locks of all its regions, so no change is
+    /// under way: one that came between the two times at which the snapshot took its locks has failed. It may have
+    /// deleted files.
+    fn check_settled(&self, name: &TableName) -> Result<(), Exception> {
+        if self.intents.of(name).is_empty() && !self.is_in_doubt(name) {
+            return Ok(());
+        }
+        Err(Exception::io(format!(
+            "a change of table {name} is not finished, which is tried every ten seconds: take the snapshot again"
+        )))
+    }
+
     /// Takes a snapshot. The caller has locks, so no other procedure changes the table or its regions meanwhile, or
     /// takes another snapshot of this name. The snapshot can be aborted until the manifest is written.
-    fn take_snapshot(
+    pub(crate) fn take_snapshot(
         &self,
         mut snapshot: pb::SnapshotDescription,
         name: &TableName,
         context: &Context,
     ) -> Result<(), Exception> {
         use pb::snapshot_description::Type;
+        self.check_settled(name)?;
         let found = self.read_view(|view| {
             let table = view.tables.get(name)?;
             Some((Arc::clone(&table.descriptor), table.regions.clone(), table.state))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use proto::catalog::TableState;
 use proto::pb::snapshot_description::Type;
 use proto::{RegionInfo, pb};
@@ -9,8 +10,10 @@ use rpc::{Exception, class};
 use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
-use super::fake::{Life, pb_name, schema};
-use crate::procedure::locks::{Holders, Mode};
+use super::fake::{Life, name, pb_name, schema};
+use crate::intents::Intent;
+use crate::procedure::locks::{Holders, LockSet, Mode};
+use crate::procedure::{ProcedureKind, Submission};
 use crate::switches::Switch;
 use crate::view::covers_all_rows;
 use crate::{FollowedPrimary, Mirror};
@@ -322,6 +325,40 @@ fn a_restoration_that_fails_at_any_act_leaves_a_whole_table() {
         }
     }
     assert!(failures > 0);
+}
+
+/// A deletion may come between the two times at which a snapshot takes its locks, and fail.
+#[test]
+fn no_snapshot_is_taken_of_a_table_with_an_unfinished_change() {
+    let life = life_with_table();
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    let take_with_locks = || {
+        let (master, table) = (Arc::clone(&life.master), name("t"));
+        let regions: Vec<RegionInfo> = master
+            .read_view(|view| view.tables[&table].regions.iter().map(|row| row.region.clone()).collect());
+        let submission = Submission {
+            kind: ProcedureKind::Snapshot,
+            locks: LockSet::snapshot(&table, &regions),
+            nonce: None,
+            target: None,
+        };
+        let id = life.master.procedures.submit(submission, move |context| {
+            master.take_snapshot(request("s", "t"), &table, context)?;
+            Ok(Bytes::new())
+        });
+        life.done(id)
+    };
+    let delete = Intent::Delete { table: name("t") };
+    life.master.intents.begin(delete.clone()).expect("stored");
+    let refused = take_with_locks().expect_err("it may be deleted in part");
+    assert!(refused.message.contains("a change of table t is not finished"), "{refused}");
+    life.master.intents.end(&delete.key()).expect("removed");
+    life.master.note_doubt(&name("t"), Exception::io("a failure of the test"));
+    take_with_locks().expect_err("its state may differ from hbase:meta");
+    assert_eq!(objects(&life), Vec::<String>::new());
+    life.master.settle_doubt(&name("t")).expect("settled");
+    take_with_locks().expect("nothing is in the way");
+    assert_eq!(names(&life), ["s"]);
 }
 
 #[test]
