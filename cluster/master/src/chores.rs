@@ -97,11 +97,12 @@ impl Master {
 
     /// Submits a procedure without a change for each table that has an unfinished change and no procedure. The
     /// unfinished change is then completed, because every procedure of a table does that first.
-    /// Creations that failed and could not be undone are undone now.
+    /// Creations that failed and could not be undone are undone now. Namespaces in doubt are settled.
     pub(crate) fn carry_on_what_waits(self: &Arc<Self>) {
         if let Err(cause) = self.take_back_failed() {
             tracing::warn!(%cause, "what is left of a failed creation is not removed; it is tried again");
         }
+        self.settle_namespaces();
         let mut waiting = self.left_out.lock().clone();
         waiting.extend(self.in_doubt.lock().iter().cloned());
         waiting.extend(self.intents.all().iter().map(|intent| intent.table().clone()));

@@ -117,6 +117,8 @@ pub struct Master {
     left_out: Mutex<BTreeSet<TableName>>,
     /// Tables of which a write to hbase:meta failed, so that their rows may differ from the view.
     in_doubt: Mutex<BTreeSet<TableName>>,
+    /// Namespaces whose last write to hbase:namespace failed, and may take place later.
+    namespaces_in_doubt: Mutex<BTreeSet<String>>,
     /// Intents that may be stored although their writes failed. Their tables are in doubt.
     doubtful_intents: Mutex<BTreeSet<intents::IntentKey>>,
     /// Why the last attempt to open a region failed, for regions whose opening failed in this process.

@@ -1,4 +1,7 @@
 //! Namespaces: rows of hbase:namespace.
+//!
+//! A write that fails may still take place, as the writes of [`crate::doubt`]. Then the namespace is noted as in doubt. The next
+//! change of it, the next creation of a table in it, or the chore within ten seconds writes it again as it is.
 
 use std::sync::Arc;
 
@@ -36,7 +39,7 @@ impl Master {
                         format!("Namespace {name} already exists"),
                     ));
                 }
-                master.catalog.put_namespace(region, &namespace)?;
+                master.put_namespace(region, &namespace)?;
                 master.update_view(|view| view.namespaces.insert(name, namespace));
                 Ok(())
             },
@@ -62,7 +65,7 @@ impl Master {
                 if !master.read_view(|view| view.namespaces.contains_key(&name)) {
                     return Err(not_found(&name));
                 }
-                master.catalog.put_namespace(region, &namespace)?;
+                master.put_namespace(region, &namespace)?;
                 master.update_view(|view| view.namespaces.insert(name, namespace));
                 Ok(())
             },
@@ -105,6 +108,7 @@ impl Master {
                 }
             })?;
                     master.catalog.remove_namespace(region, &name).inspect_err(|_| {
+                        master.namespaces_in_doubt.lock().insert(name.clone());
                         if let Some(namespace) = namespace {
                             master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
                         }
@@ -140,6 +144,53 @@ impl Master {
         })
     }
 
+    /// Writes a namespace to hbase:namespace. The caller then changes the view.
+    fn put_namespace(
+        &self,
+        region: &EncodedName,
+        namespace: &pb::NamespaceDescriptor,
+    ) -> Result<(), Exception> {
+        self.catalog.put_namespace(region, namespace).inspect_err(|_| {
+            let name = String::from_utf8_lossy(&namespace.name).into_owned();
+            self.namespaces_in_doubt.lock().insert(name);
+        })
+    }
+
+    /// Makes sure that a change of the namespace that failed does not take place later, as once a full disk has room: writes
+    /// the namespace again as the view has it. The log takes all writes in their order, so this one is the last. The caller
+    /// has the lock of the namespace, at least shared.
+    pub(crate) fn settle_namespace(&self, name: &str) -> Result<(), Exception> {
+        if !self.namespaces_in_doubt.lock().contains(name) {
+            return Ok(());
+        }
+        let region = self.namespace_region()?;
+        let settled = match self.read_view(|view| view.namespaces.get(name).cloned()) {
+            Some(namespace) => self.catalog.put_namespace(&region, &namespace),
+            None => self.catalog.remove_namespace(&region, name),
+        };
+        settled.map_err(|cause| {
+            let message = format!(
+                "a change of namespace {name} has failed and cannot be ruled out yet, so nothing is done in it; call again \
+                 when hbase:namespace can be written: {}",
+                cause.message
+            );
+            Exception { message, ..cause }
+        })?;
+        self.namespaces_in_doubt.lock().remove(name);
+        Ok(())
+    }
+
+    /// Submits a procedure without a change for each namespace that is in doubt, which settles it.
+    pub(crate) fn settle_namespaces(self: &Arc<Self>) {
+        let names = self.namespaces_in_doubt.lock().clone();
+        for name in names {
+            let settled = self.submit_namespace(ProcedureKind::CarryOn, &name, None, None, |_, _| Ok(()));
+            if let Err(cause) = settled {
+                tracing::warn!(namespace = name, %cause, "a failed change is not ruled out yet; it is tried again");
+            }
+        }
+    }
+
     fn submit_namespace(
         self: &Arc<Self>,
         kind: ProcedureKind,
@@ -151,9 +202,11 @@ impl Master {
         let master = Arc::clone(self);
         let target = self.target(kind, name, after);
         let submission = Submission { kind, locks: LockSet::namespace(name), nonce, target };
+        let name = name.to_owned();
         self.procedures.submit(submission, move |context| {
             context.pass_point_of_no_return()?;
             let region = master.namespace_region()?;
+            master.settle_namespace(&name)?;
             work(&master, &region)?;
             Ok(Bytes::new())
         })

@@ -85,6 +85,7 @@ impl Master {
             unreachable_tables: RwLock::default(),
             left_out: Mutex::default(),
             in_doubt: Mutex::default(),
+            namespaces_in_doubt: Mutex::default(),
             doubtful_intents: Mutex::default(),
             failed_openings: Mutex::default(),
             hbck_report: Mutex::default(),

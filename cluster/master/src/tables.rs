@@ -399,6 +399,7 @@ impl Master {
     /// Adds a new table to the view.
     fn announce(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         let name = table.name();
+        self.settle_namespace(name.namespace())?;
         // The namespace is checked and the table added under one lock. So either a deletion of the namespace sees the
         // table, or this check sees that the namespace is deleted.
         self.update_view(|view| {

@@ -8,6 +8,7 @@ mod fake;
 mod false_alarms;
 mod hbck;
 mod mob_compactions;
+mod namespaces;
 mod nonsense;
 mod normalizer;
 mod procedures;
