@@ -28,7 +28,7 @@ use storage::FileName;
 pub(crate) struct Assignment {
     pub(crate) server: ServerName,
     pub(crate) term: Term,
-    /// Whether the master has ordered the server to close the region and has no answer yet.
+    /// Whether the master has ordered the server to close the region, and does not know that the server has refused.
     pub(crate) is_closing: bool,
 }
 
@@ -138,12 +138,21 @@ impl Assignments {
             owner.is_closing = true;
             owner.clone()
         };
-        env::block_on(self.servers.close(&owner.server, region, owner.term))?;
+        let closed = env::block_on(self.servers.close(&owner.server, region, owner.term));
+        // A region whose flush fails serves on, and the server reports it.
+        let serves_on = closed.is_err()
+            && env::block_on(self.servers.report(&owner.server)).is_ok_and(|reports| {
+                reports.iter().any(|report| report.region == *region && report.term == owner.term)
+            });
         let mut owners = self.owners.lock();
-        if owners.get(region) == Some(&owner) {
-            owners.remove(region);
+        if let Some(known) = owners.get_mut(region).filter(|known| **known == owner) {
+            if closed.is_ok() {
+                owners.remove(region);
+            } else if serves_on {
+                known.is_closing = false;
+            }
         }
-        Ok(())
+        closed
     }
 
     /// Removes every row of a region that is closed.

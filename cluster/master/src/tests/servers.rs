@@ -42,6 +42,25 @@ fn regions_are_spread_over_the_servers_and_meta_says_where_they_are() {
 }
 
 #[test]
+fn a_region_that_refused_to_close_takes_over_a_schema_while_it_serves() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    life.servers.take_over();
+    let region = regions(&life).remove(0);
+    let term = life.servers.term_of(region.encoded_name());
+    life.servers.refuse_closes(1);
+    let unassign = pb::RegionSpecifier { r#type: 1, value: region.name().clone() };
+    let failure = life.done(life.master.unassign_region(&unassign)).unwrap_err();
+    assert!(failure.message.contains("refused by the test"), "{failure}");
+    let family =
+        pb::ColumnFamilySchema::from(&proto::FamilyDescriptor::new("f").unwrap().with("VERSIONS", 7));
+    life.done(life.master.modify_family(&pb_name("t"), &family, None)).unwrap();
+    let schema = life.servers.schema_of(region.encoded_name());
+    assert_eq!(schema.families()[0].options().unwrap().versions_max, 7);
+    assert_eq!(life.servers.term_of(region.encoded_name()), term, "it was not opened again");
+}
+
+#[test]
 fn a_reopened_region_goes_back_to_the_server_that_had_it() {
     let life = Life::first();
     life.create("t", &["f"], &["d", "h", "p"]).unwrap();
