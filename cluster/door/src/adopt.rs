@@ -25,8 +25,9 @@ pub struct OwnLog {
 /// [`look`](crate::look). Afterwards the caller writes the version file of this project, and [archives HBase's
 /// logs](crate::archive_logs).
 ///
-/// The caller has checked the report: this function refuses nothing.
+/// Fails, and changes nothing, if the report has a blocker. Whether something may be left behind is the caller's decision.
 pub fn adopt(inventory: &Inventory, files: &Arc<dyn Files>, log: &OwnLog, world: &World) -> Result<()> {
+    inventory.check_blockers()?;
     let mut stores = Vec::new();
     for table in &inventory.tables {
         for region in &table.regions {

@@ -72,6 +72,16 @@ pub enum Error {
         /// The sequence id of the write.
         sequence: u64,
     },
+    /// Files of the root are missing or cannot be read.
+    #[error(
+        "{first}{}; nothing was changed: put the files back from a backup, or repair them, and repeat", other_things(*others)
+    )]
+    Blocked {
+        /// The first finding.
+        first: String,
+        /// Number of further findings.
+        others: usize,
+    },
     /// A change is unfinished that only this project can finish.
     #[error("{what} is not finished: run bellows start on the root, wait until it is, and stop it in order")]
     Unfinished {
@@ -98,6 +108,11 @@ pub enum Error {
     /// Storage failed.
     #[error(transparent)]
     Storage(#[from] storage::Error),
+}
+
+/// Returns a clause that counts further findings, which `bellows fsck` lists in a root of this project.
+fn other_things(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(", and {count} more, which bellows fsck lists") }
 }
 
 impl Error {

@@ -25,7 +25,8 @@ pub struct FoundTable {
     pub descriptor: TableDescriptor,
     /// The state of the table.
     pub state: TableState,
-    /// The regions of the table: all regions that hbase:meta or a folder names.
+    /// The regions of the table: all regions that hbase:meta or a folder names, without those that the report says
+    /// cannot be read.
     pub regions: Vec<FoundRegion>,
 }
 

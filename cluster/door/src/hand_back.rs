@@ -4,7 +4,7 @@
 //! HBase's master also needs to know which server had hbase:meta open last, and which servers there were. It then
 //! assigns all regions again, as after a restart. Both facts are in the master's own region, which this module writes.
 //!
-//! 1. Check that everything is in store files and nothing is unfinished; otherwise change nothing.
+//! 1. Check that everything is in store files that can be read, and nothing is unfinished; otherwise change nothing.
 //! 2. In stores of families that do not name the tracker FILE, move files that the list does not name to the archive:
 //!    HBase counts all files in the folder there.
 //! 3. Write `MasterData` again.
@@ -43,6 +43,7 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     let inventory = inventory(files, world)?;
     let notes = check_finished(files)?;
     check_flushed(&inventory, files, log, world)?;
+    inventory.check_blockers()?;
     make_folders_exact(&inventory, files)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;

@@ -71,7 +71,8 @@ pub fn look(
     Ok(inventory)
 }
 
-/// Reads a root of this project.
+/// Reads a root of this project. The report's blockers name what is missing or cannot be read, so that it is not among
+/// the tables.
 pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Inventory> {
     let mut inventory =
         Inventory { tables: Vec::new(), rows: Vec::new(), logs: Vec::new(), report: Report::default() };
@@ -80,6 +81,14 @@ pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Invento
 }
 
 impl Inventory {
+    /// Fails if the report names anything that prevents a change of the root.
+    pub(crate) fn check_blockers(&self) -> Result<()> {
+        match &self.report.blockers[..] {
+            [] => Ok(()),
+            [first, others @ ..] => Err(Error::Blocked { first: first.clone(), others: others.len() }),
+        }
+    }
+
     fn read_tables(&mut self, files: &Arc<dyn Files>, world: &World, keeper: Keeper) -> Result<()> {
         let disk = OnDisk::list(&**files)?;
         let meta = read_meta(files, world, keeper)?;
@@ -108,7 +117,9 @@ impl Inventory {
                 ));
                 continue;
             };
-            losses::of_table(&descriptor, &mut self.report);
+            if keeper == Keeper::HBase {
+                losses::of_table(&descriptor, &mut self.report);
+            }
             // Like HBase, treats a table without a state as enabled.
             let state = state.unwrap_or(TableState::Enabled);
             let mut table = FoundTable { descriptor, state, regions: Vec::new() };
@@ -137,13 +148,23 @@ impl FoundTable {
         for info in rows.iter().map(|row| &row.region) {
             if folders.remove(info.encoded_name()) {
                 infos.push(info.clone());
-            } else {
-                report.blocks(format!(
-                    "region {info} is in hbase:meta and has no folder {}: repair the table with HBCK2 first",
-                    layout::region_folder(info)
-                ));
+                continue;
+            }
+            let what =
+                format!("region {info} is in hbase:meta and has no folder {}", layout::region_folder(info));
+            match keeper {
+                Keeper::HBase => report.blocks(format!("{what}: repair the table with HBCK2 first")),
+                // The deletion of the parent of a split was interrupted: the folder is deleted first.
+                Keeper::Bellows if info.is_split() => report.notes(what),
+                Keeper::Bellows => report.blocks(what),
             }
         }
+        // In a root of this project only regions that serve rows must be whole. If a child still needs a file of its
+        // parent, the child cannot be opened without it.
+        let serving = rows.iter().map(|row| &row.region).filter(|info| !info.is_split());
+        let serving: BTreeSet<&EncodedName> = serving.map(RegionInfo::encoded_name).collect();
+        let must_be_whole =
+            |info: &RegionInfo| keeper == Keeper::HBase || serving.contains(info.encoded_name());
         // Folders without a row in hbase:meta remain: those of merged regions, and those that HBase's CatalogJanitor
         // has not deleted yet.
         for folder in folders {
@@ -161,26 +182,36 @@ impl FoundTable {
             Ok::<_, Error>(FoundStore::find(files, &layout::region_folder(info), info, family, by, world))
         })?;
         let mut found = found.into_iter();
-        infos.into_iter().for_each(|info| self.add(info, &mut found, report));
+        for info in infos {
+            let must_be_whole = must_be_whole(&info);
+            self.add(info, must_be_whole, &mut found, report);
+        }
         Ok(())
     }
 
-    /// Adds a region with the next stores of `found`, one for each family.
+    /// Adds a region with the next stores of `found`, one for each family. A region with a store that cannot be read is
+    /// not added, because its files are not known: it is reported, as a blocker if it `must_be_whole`.
     fn add(
         &mut self,
         info: RegionInfo,
+        must_be_whole: bool,
         found: &mut impl Iterator<Item = region::Result<FoundStore>>,
         report: &mut Report,
     ) {
         let folder = layout::region_folder(&info);
-        let mut stores = Vec::new();
+        let (mut stores, mut is_whole) = (Vec::new(), true);
         for (family, found) in self.descriptor.families().iter().zip(found) {
             let found = match found {
                 Ok(found) => found,
                 Err(cause) => {
-                    let family = family.name().escape_ascii();
-                    report.blocks(format!("family {family} of region {info}: {cause}"));
-                    FoundStore::default()
+                    let what = format!("family {} of region {info}: {cause}", family.name().escape_ascii());
+                    if must_be_whole {
+                        report.blocks(what)
+                    } else {
+                        report.notes(what)
+                    }
+                    is_whole = false;
+                    continue;
                 }
             };
             for file in &found.ignored {
@@ -196,7 +227,9 @@ impl FoundTable {
             stores.push(found);
         }
         report.regions += 1;
-        self.regions.push(FoundRegion { info, folder, stores });
+        if is_whole {
+            self.regions.push(FoundRegion { info, folder, stores });
+        }
     }
 }
 

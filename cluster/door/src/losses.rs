@@ -14,7 +14,7 @@ use crate::replay::LogFile;
 /// The findings about an adoption, in sentences that name the thing and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Why the root cannot be adopted as it is.
+    /// Why the root cannot be adopted, or handed back, as it is.
     pub blockers: Vec<String>,
     /// Features that HBase uses with this root and that Bellows will not provide after the adoption.
     pub left_behind: Vec<String>,

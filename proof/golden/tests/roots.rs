@@ -527,6 +527,48 @@ fn a_root_that_is_handed_back_has_no_file_in_a_folder_that_hbase_would_count_and
     assert_eq!(found, expected());
 }
 
+/// HBase's cleaner deletes files from the archive, so the files of a store that could not be read once must not get there.
+#[test]
+fn a_root_in_which_something_cannot_be_read_is_not_handed_back() {
+    // The tracker of this table is DEFAULT.
+    let store_file = |files: &Memory| {
+        let all = files.list(&FileName::new("data/default/enc")).expect("listed").into_iter();
+        let is_store_file = |name: &FileName| !name.as_str().contains("/.") && name.last().len() == 32;
+        all.map(|entry| entry.name).find(is_store_file).expect("there is one")
+    };
+    let delete_off = |files: &Memory, are_descriptors: bool| {
+        for entry in files.list(&FileName::new("data/default/off")).expect("listed") {
+            if entry.name.as_str().contains("/.tabledesc/") == are_descriptors {
+                files.delete(&entry.name).expect("deleted");
+            }
+        }
+    };
+    let damage = |files: &Memory| files.damage(&store_file(files), |bytes| bytes.truncate(bytes.len() / 2));
+    type Fault<'a> = (&'a dyn Fn(&Memory), [&'a str; 2]);
+    let faults: [Fault<'_>; 4] = [
+        (&damage, ["of region enc,", "size"]),
+        (&|files| files.delete(&store_file(files)).expect("deleted"), ["of region enc,", "no such file"]),
+        (&|files| delete_off(files, true), ["table off", "no .tableinfo"]),
+        (&|files| delete_off(files, false), ["region off,", "has no folder"]),
+    ];
+    for (plant, words) in faults {
+        let files = root("stopped.tar.gz");
+        adopt(&files).expect("adopted");
+        plant(&files);
+        let before = content(&files);
+        let shared: Arc<dyn Files> = Arc::new(files.clone());
+        let refused = door::hand_back(&shared, &shared, &world()).expect_err("refused").to_string();
+        assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+        assert!(refused.contains("nothing was changed: put the files back"), "{refused}");
+        assert_eq!(content(&files), before, "{words:?}: nothing was changed");
+    }
+    let files = root("stopped.tar.gz");
+    damage(&files);
+    let before = content(&files);
+    adopt(&files).expect_err("the files of one region are not known");
+    assert_eq!(content(&files), before, "nothing was changed");
+}
+
 /// Whether HBase could not open every store.
 fn found_by_hbase_fails(files: &Memory) -> bool {
     look(files).is_ok_and(|found| !found.report.blockers.is_empty())
