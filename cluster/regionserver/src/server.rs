@@ -215,8 +215,21 @@ impl RegionServer {
         Ok(is_altered)
     }
 
+    /// Fails if a region was aborted, or the log has failed: then the server ends, and must open no region before. The last
+    /// writes of a closed region may be in the log of this run only, and an opening looks for them in the logs of
+    /// earlier runs.
+    fn check_not_aborted(&self) -> Result<(), region::Error> {
+        let has_aborted = self.foundation.region_options.first_abort.has_happened();
+        if !has_aborted && self.foundation.log.failure().is_none() {
+            return Ok(());
+        }
+        let words = "a region of this server was aborted or its log has failed, so it opens no region: restart the server";
+        Err(region::Error::Aborted(words.to_owned()))
+    }
+
     /// Opens a region, replays its part of the log, and serves it. Returns the existing region if it is already open. A
-    /// read replica instead follows the primary's region, unless the region is its own. Blocks on storage.
+    /// read replica instead follows the primary's region, unless the region is its own. Fails after a region was aborted.
+    /// Blocks on storage.
     pub fn open_region(
         &self,
         info: RegionInfo,
@@ -226,6 +239,7 @@ impl RegionServer {
         if let Some(region) = self.regions.by_encoded_name(&encoded) {
             return Ok(region);
         }
+        self.check_not_aborted()?;
         self.regions.begin_opening(encoded.clone(), info.name().clone());
         let is_own = info.is_meta() || *info.table() == TableName::namespaces();
         let opening = self.opening(info, table);
@@ -313,6 +327,7 @@ impl RegionServer {
         table: Arc<TableDescriptor>,
         act: impl FnOnce(&Region) -> Result<(), region::Error>,
     ) -> Result<Arc<Region>, region::Error> {
+        self.check_not_aborted()?;
         let region = Region::open(self.opening(info, table))?;
         self.nonces.recover(&region.take_recovered_nonces());
         // The region is closed even if `act` failed, because an open region would keep its records in the log.
@@ -360,6 +375,7 @@ impl RegionServer {
         region: &RegionInfo,
         table: &Arc<TableDescriptor>,
     ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
+        self.check_not_aborted()?;
         if self.has_unfiled_writes(region)? {
             tracing::info!(region = %region, table = %table.name(),
                 "the closed region has writes that are not in its files; it is opened and flushed for a snapshot");

@@ -91,8 +91,9 @@ impl Bench {
 
     /// Kills the process and starts another over its storage, which opens these regions.
     pub(super) fn kill_and_open(self, regions: &[(&'static str, &'static str)]) -> Bench {
-        let (options, region_options) =
-            (Options::clone(&self.server.options()), self.server.foundation().region_options.clone());
+        let options = Options::clone(&self.server.options());
+        let region_options = self.server.foundation().region_options.clone();
+        let region_options = RegionOptions { first_abort: Arc::default(), ..region_options };
         let cache = cache::Cache::with_bytes(1 << 20);
         Bench::over(self.place.kill(), options, region_options, cache, wal::Options::default(), regions)
     }

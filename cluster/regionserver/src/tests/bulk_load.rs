@@ -7,6 +7,7 @@ use cell::{Cell, CellParts, CellType, SequenceId, Timestamp};
 use hfile::{StoreFileInfo, Writer, WriterOptions};
 use prost::Message;
 use proto::pb;
+use region::Error;
 use rpc::Exception;
 use storage::memory::Fault;
 use storage::{FileName, Files, Kind, Memory, Outcome};
@@ -123,6 +124,48 @@ fn a_snapshot_of_a_closed_region_has_an_interrupted_load_in_all_families_or_none
             return;
         }
     }
+}
+
+/// An aborted region has acknowledged writes in its memory and in the log of this run, where only the next run looks for them.
+#[test]
+fn a_server_that_has_aborted_a_region_opens_none_until_it_is_restarted() {
+    let mut aborted = 0;
+    for act in 1.. {
+        let bench = Bench::new();
+        bench.put("r", "f:y", "acknowledged");
+        write_file(&bench.place, "job/f/one", "f", &["a"]);
+        write_file(&bench.place, "job/g/one", "g", &["a"]);
+        let paths = [("f", "file:memory/job/f/one"), ("g", "file:memory/job/g/one")];
+        let (act, outcome) = (bench.place.acts() + act, Outcome::DidNotHappen);
+        bench.place.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+        let loaded = load(&bench, &request(&bench, "a", "token", &paths));
+        bench.place.set_fault(None);
+        if loaded == Ok(true) {
+            break;
+        }
+        let (server, info, table) = (&bench.server, region("", ""), Arc::new(table()));
+        if !server.foundation().region_options.first_abort.has_happened() {
+            continue;
+        }
+        aborted += 1;
+        let closed = server.close_region(info.encoded_name(), None);
+        assert!(matches!(closed, Err(Error::Aborted(_))), "act {act}: {closed:?}");
+        let refused = [
+            server.open_region(info.clone(), Arc::clone(&table)).map(drop),
+            server.truncate_region(info.clone(), Arc::clone(&table)),
+            server.snapshot_of_closed(&info, &table).map(drop),
+        ];
+        for refused in refused {
+            let has_remedy = |cause: &String| cause.contains("restart the server");
+            assert!(
+                matches!(&refused, Err(Error::Aborted(cause)) if has_remedy(cause)),
+                "act {act}: {refused:?}"
+            );
+        }
+        let bench = bench.kill();
+        assert_eq!(bench.row("r"), ["f:y=acknowledged"], "act {act}");
+    }
+    assert!(aborted > 0, "no act aborted the region");
 }
 
 #[test]
