@@ -141,6 +141,9 @@ struct Work {
     mob_bytes: u64,
     /// Whether the client understands an answer that tells it to ask for the rest again.
     knows_too_large: bool,
+    /// Whether the reply was found full. Then all later actions are refused: if one of them were applied, the client
+    /// would send the refused ones before it again, and they would be applied in another order.
+    is_full: bool,
     results: Vec<RegionResult>,
     processed: Option<bool>,
     pending_writes: Vec<PendingWrite>,
@@ -207,6 +210,7 @@ impl Work {
             permit: call.permit.clone(),
             mob_bytes: 0,
             knows_too_large: call.connection.client_is_at_least(1, 2),
+            is_full: false,
             processed: None,
             pending_writes: Vec::new(),
             broken: None,
@@ -378,11 +382,15 @@ impl Work {
     }
 
     fn is_reply_full(&mut self) -> bool {
+        if self.is_full {
+            return true;
+        }
         let bytes = self.out.heap_size();
         // `admits` is always called, because it counts the reply's memory, even if the client does not understand an
         // incomplete reply.
         let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
-        self.knows_too_large && is_full
+        self.is_full = self.knows_too_large && is_full;
+        self.is_full
     }
 
     /// Runs one get; returns `None` if it would have to block but must not.

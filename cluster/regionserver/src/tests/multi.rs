@@ -226,6 +226,28 @@ fn a_reply_is_small_while_response_memory_is_short() {
 }
 
 #[test]
+fn a_full_reply_stays_full_until_its_end() {
+    let mut bench = Bench::with(Options::default(), &[("", "m"), ("m", "")]);
+    bench.put("a", "f:x", &"v".repeat(80 << 10));
+    bench.answers = rpc::Answers::new(1 << 20);
+    let mut others = bench.answers.share();
+    assert!(others.admits(1 << 20));
+    let append = |index, value| one(index, mutation(MutationType::Append, "a", "f:log", value));
+    let actions = vec![
+        bench.on("a", vec![read(0, "a"), read(1, "a"), read(2, "a"), append(3, "a"), append(4, "b")]),
+        bench.on("p", vec![put(5, "p", 1), put(6, "p", 1)]),
+    ];
+    let (response, reply) = bench.multi(actions, cells(&[("p", "f:x", "1"), ("p", "f:x", "2")]));
+    assert_eq!(shown(reply).len(), 1);
+    let [first, second] = &response.region_action_result[..] else { panic!("two results") };
+    for entry in first.result_or_exception[1..].iter().chain(&second.result_or_exception) {
+        let refused = entry.exception.as_ref().expect("too large");
+        assert!(refused.name.ends_with("MultiActionResultTooLarge"), "{refused:?}");
+    }
+    assert!(bench.row("p").is_empty() && bench.row("a").len() == 1, "a write after a refused one is refused");
+}
+
+#[test]
 fn a_batch_of_many_rows_may_be_refused() {
     let options = Options { batch_rows_warning: 2, batch_rows_reject: true, ..Options::default() };
     let bench = Bench::with(options, &[("", "")]);
