@@ -419,14 +419,14 @@ impl Region {
         self.counters.rows_written(edits.edits.len() as u64);
         self.account.wrote(edits.bytes.len() as u64, log_bytes as u64);
         let _set = self.memstore.oldest_edit.compare_exchange(0, now.0, Ordering::Relaxed, Ordering::Relaxed);
-        let durable = match (awaits, ticket) {
-            (Awaits::Log(level), Some(ticket)) => Some(self.log.sync(ticket, level)),
+        let own = match (awaits, ticket) {
+            (Awaits::Log(level), Some(ticket)) => Some((ticket, level)),
             (awaits, _) => {
                 self.mvcc.complete_through(sequence, awaits);
                 None
             }
         };
-        Ok(Pending::for_writing(self, sequence, awaits, durable))
+        Ok(Pending::for_writing(self, sequence, awaits, own))
     }
 
     /// Returns the durability that results from a client's choice and this table; never [`Durability::UseDefault`].

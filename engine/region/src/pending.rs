@@ -3,7 +3,8 @@
 //! The waiter of a write moves the read point when it learns that the write is durable; only then is the write visible.
 //! If the waiter is dropped, or gets an error because the disk is full while the log keeps the write for later, an
 //! [`Orphan`] waits instead. The log wakes it and it moves the read point, so that no later write waits for an
-//! abandoned one.
+//! abandoned one. A caller that must wait for something else first [entrusts](Pending::entrust) its write to an
+//! `Orphan`, for the same reason.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,19 +30,21 @@ pub struct Pending {
     sequence: Option<SequenceId>,
     awaits: Awaits,
     durable: Option<wal::Durable>,
-    /// Whether an [`Orphan`] must wait for the write if this value is dropped.
-    is_own: bool,
+    /// The log record for which an [`Orphan`] must wait if this value is dropped, and the level that it must reach.
+    own: Option<(wal::Ticket, wal::Level)>,
 }
 
 impl Pending {
-    /// Returns a future for the write `sequence`, which is as durable as requested when `durable` resolves.
+    /// Returns a future for the write `sequence`, which is as durable as requested when its log record has reached the
+    /// level. `None` is a write that does not wait for the log.
     pub(crate) fn for_writing(
         region: &Arc<Region>,
         sequence: SequenceId,
         awaits: Awaits,
-        durable: Option<wal::Durable>,
+        own: Option<(wal::Ticket, wal::Level)>,
     ) -> Pending {
-        Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, is_own: true }
+        let durable = own.map(|(ticket, level)| region.log.sync(ticket, level));
+        Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, own }
     }
 
     /// Returns a future that resolves when all earlier writes are complete, for a read that saw incomplete ones.
@@ -55,13 +58,13 @@ impl Pending {
             sequence: Some(sequence),
             awaits: Awaits::Log(level),
             durable: ticket.map(|ticket| region.log.sync(ticket, level)),
-            is_own: false,
+            own: None,
         }
     }
 
     pub(crate) fn nothing(region: &Arc<Region>) -> Pending {
         let region = Arc::clone(region);
-        Pending { region, sequence: None, awaits: Awaits::Nothing, durable: None, is_own: false }
+        Pending { region, sequence: None, awaits: Awaits::Nothing, durable: None, own: None }
     }
 
     /// Returns the sequence id of the last write, which can be used as a read point; `None` if nothing was written.
@@ -74,9 +77,51 @@ impl Pending {
         env::block_on(self)
     }
 
+    /// Makes the log's threads complete the write, even while nobody polls this future, which resolves as before. A
+    /// caller that has not polled it must call this before it waits for anything else: later writes of the region are
+    /// visible only after this one, and the log may not even be asked to write it.
+    pub fn entrust(&mut self) {
+        if let Some((ticket, level)) = self.own
+            && self.durable.is_some()
+        {
+            self.leave();
+            self.durable = Some(self.region.log.sync(ticket, level));
+        }
+    }
+
+    /// Waits until the write is as durable as requested, but not until earlier writes of the region are. A caller with
+    /// several writes first waits for each in this way. Otherwise two callers with writes to the same two regions could
+    /// wait for each other. Fails like the future, which must not be polled after a failure.
+    pub async fn logged(&mut self) -> Result<()> {
+        std::future::poll_fn(|context| self.poll_logged(context)).await
+    }
+
+    fn poll_logged(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let (Some(sequence), Some(durable)) = (self.sequence, &mut self.durable) else {
+            return Poll::Ready(Ok(()));
+        };
+        Poll::Ready(match std::task::ready!(Pin::new(durable).poll(context)) {
+            Ok(()) => {
+                self.durable = None;
+                self.region.mvcc.complete_through(sequence, self.awaits);
+                Ok(())
+            }
+            Err(error) if error.passes() => {
+                self.leave();
+                Err(error.into())
+            }
+            Err(error) => {
+                self.durable = None;
+                Err(self.region.abort(error.to_string()))
+            }
+        })
+    }
+
     /// Creates an [`Orphan`], so that the log's threads complete the write.
     fn leave(&mut self) {
-        if let (true, Some(sequence), Some(durable)) = (self.is_own, self.sequence, self.durable.take()) {
+        if let (Some(_), Some(sequence), Some(durable)) =
+            (self.own.take(), self.sequence, self.durable.take())
+        {
             let orphan = Arc::new(Orphan {
                 region: Arc::downgrade(&self.region),
                 sequence,
@@ -93,22 +138,7 @@ impl Future for Pending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let Some(sequence) = self.sequence else { return Poll::Ready(Ok(())) };
-        if let Some(durable) = &mut self.durable {
-            match std::task::ready!(Pin::new(durable).poll(context)) {
-                Ok(()) => {
-                    self.durable = None;
-                    self.region.mvcc.complete_through(sequence, self.awaits);
-                }
-                Err(error) if error.passes() => {
-                    self.leave();
-                    return Poll::Ready(Err(error.into()));
-                }
-                Err(error) => {
-                    self.durable = None;
-                    return Poll::Ready(Err(self.region.abort(error.to_string())));
-                }
-            }
-        }
+        std::task::ready!(self.poll_logged(context))?;
         if self.region.mvcc.reached(sequence, context.waker()) {
             return Poll::Ready(Ok(()));
         }

@@ -12,6 +12,8 @@
 //!    see and that are not durable yet.
 //! 3. At the end the call waits for all of its writes together. If a write did not become durable, its entries are
 //!    exceptions.
+//! 4. Before it waits for anything else, the call hands its writes to the log. Later writes of the regions, and their
+//!    clients, wait for these, and this call may wait for one of those.
 //!
 //! The cells of mutations are in the request's cell block in the order of the actions. They are consumed even if the
 //! action is refused. The cells that gets, increments and appends return are in the reply's cell block in the order of
@@ -65,20 +67,22 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
             work.await_durable().await;
             work.reply()
         }),
-        Run::MayBlock => later(server, call, async move {
-            if work.permit.is_none() {
-                work.share.admit_large(work.mob_bytes).await;
-            }
-            let mut work = env::blocking(move || {
-                let run = work.run(ReadMode::Any);
-                assert!(matches!(run, Run::Done), "what may block has nothing to wait for");
-                work
+        Run::MayBlock => {
+            work.entrust();
+            later(server, call, async move {
+                if work.permit.is_none() {
+                    work.share.admit_large(work.mob_bytes).await;
+                }
+                let mut work = env::blocking(move || {
+                    work.run_blocking();
+                    work
+                })
+                .await;
+                work.flush_large();
+                work.await_durable().await;
+                work.reply()
             })
-            .await;
-            work.flush_large();
-            work.await_durable().await;
-            work.reply()
-        }),
+        }
     }
 }
 
@@ -99,6 +103,8 @@ struct PendingWrite {
     entries: Vec<usize>,
     /// Whether cells that the write returned are in the reply's block, from which they cannot be removed.
     gave_cells: bool,
+    /// Whether the write failed, which the entries already say.
+    has_failed: bool,
 }
 
 /// What is known of a nonce before its operation begins.
@@ -147,6 +153,8 @@ struct Work {
     results: Vec<RegionResult>,
     processed: Option<bool>,
     pending_writes: Vec<PendingWrite>,
+    /// Number of pending writes that the log completes by itself; the others come after them.
+    entrusted: usize,
     /// The exception that replaces the whole reply, if any.
     broken: Option<Exception>,
     /// The interrupted RegionAction, and its progress.
@@ -213,6 +221,7 @@ impl Work {
             is_full: false,
             processed: None,
             pending_writes: Vec::new(),
+            entrusted: 0,
             broken: None,
             current: None,
         }
@@ -226,6 +235,27 @@ impl Work {
         }
     }
 
+    /// Hands the writes of this call to the log, so that no other call waits for this one.
+    fn entrust(&mut self) {
+        for write in &mut self.pending_writes[self.entrusted..] {
+            write.pending.entrust();
+        }
+        self.entrusted = self.pending_writes.len();
+    }
+
+    /// Returns `mode`, or that the next action must not wait, if the log does not have all writes of this call.
+    fn mode_now(&self, mode: ReadMode) -> ReadMode {
+        if self.entrusted == self.pending_writes.len() { mode } else { ReadMode::MemoryOnly }
+    }
+
+    /// Runs the rest of the call on a thread that may block.
+    fn run_blocking(&mut self) {
+        while let Run::MayBlock = self.run(ReadMode::Any) {
+            assert!(self.entrusted < self.pending_writes.len(), "what may block has nothing to wait for");
+            self.entrust();
+        }
+    }
+
     fn run(&mut self, mode: ReadMode) -> Run {
         let request = self.request.clone();
         if let Some(condition) = &request.condition {
@@ -236,6 +266,7 @@ impl Work {
                 Some(current) => current,
                 None => match self.server.regions().find(&action.region) {
                     Ok(region) if action.condition.is_some() || action.atomic() => {
+                        let mode = self.mode_now(mode);
                         match self.row_action(&region, action, action.condition.as_ref(), mode) {
                             Some(result) => self.results.push(RegionResult::Whole(result)),
                             None => return Run::MayBlock,
@@ -276,6 +307,7 @@ impl Work {
         mode: ReadMode,
     ) -> Option<Current> {
         while let Some(action) = actions.action.get(current.next) {
+            let mode = self.mode_now(mode);
             let mark = self.out.mark();
             let index = action.index();
             let is_full = current.taken.is_none() && self.is_reply_full();
@@ -333,7 +365,7 @@ impl Work {
                 self.out.make_room((each * actions.action.len()).min(each + ROOM_MAX));
             }
         }
-        if self.apply_gathered(&mut current, mode).is_err() {
+        if self.apply_gathered(&mut current, self.mode_now(mode)).is_err() {
             return Some(current);
         }
         self.results.push(RegionResult::Entries(current.entries));
@@ -406,7 +438,7 @@ impl Work {
         if self.pending_writes.iter().any(|write| Arc::ptr_eq(&write.region, &current.region)) {
             match mode {
                 ReadMode::MemoryOnly => return Ok(None),
-                ReadMode::Any => self.wait_durable(current),
+                ReadMode::Any => env::block_on(self.complete_writes(&mut current.entries)),
             }
         }
         let (mark, mut count) = (self.out.mark(), CellCounter::default());
@@ -492,6 +524,7 @@ impl Work {
                         region_action: self.results.len(),
                         entries,
                         gave_cells: false,
+                        has_failed: false,
                     });
                 }
             }
@@ -513,6 +546,7 @@ impl Work {
         mode: ReadMode,
     ) -> Result<pb::Result, Refused> {
         self.apply_gathered(current, mode)?;
+        let mode = self.mode_now(mode);
         current.reader = None;
         let region = current.region.clone();
         let mark = self.out.mark();
@@ -535,6 +569,7 @@ impl Work {
             region_action: self.results.len(),
             entries: vec![current.entries.len()],
             gave_cells: self.out.is_block() && self.out.since(mark) > 0,
+            has_failed: false,
         });
         Ok(if written.has_result { self.out.result(mark) } else { pb::Result::default() })
     }
@@ -641,6 +676,7 @@ impl Work {
             region_action: self.results.len(),
             entries: Vec::new(),
             gave_cells: false,
+            has_failed: false,
         });
         Ok((written.processed.unwrap_or(true), written.has_result.then(|| out.result(mark))))
     }
@@ -705,33 +741,41 @@ impl Work {
     /// Waits until all writes are durable.
     async fn await_durable(&mut self) {
         let slowing = self.pending_writes.iter().map(|write| self.server.slowing_of(&write.region)).max();
+        self.complete_writes(&mut []).await;
         if let Some(slowing) = slowing.filter(|slowing| !slowing.is_zero()) {
             env::sleep(slowing).await;
         }
-        for write in std::mem::take(&mut self.pending_writes) {
-            let outcome = write.pending.await;
-            if let Err(error) = outcome {
-                let exception = self.server.exception(&error);
-                self.results[write.region_action].fail(&write.entries, &exception);
-                if write.gave_cells {
-                    self.broken = Some(exception);
-                }
+    }
+
+    /// Waits until all writes so far are durable and visible. `entries` are those of the RegionAction that runs.
+    async fn complete_writes(&mut self, entries: &mut [Entry]) {
+        let mut writes = std::mem::take(&mut self.pending_writes);
+        self.entrusted = 0;
+        // While this call waits for writes of other calls, no other call may wait for a write of this one.
+        for write in &mut writes {
+            if let Err(error) = write.pending.logged().await {
+                write.has_failed = true;
+                self.fail(write, &error, entries);
+            }
+        }
+        for mut write in writes {
+            if !write.has_failed
+                && let Err(error) = (&mut write.pending).await
+            {
+                self.fail(&write, &error, entries);
             }
         }
     }
 
-    /// Like [`Work::await_durable`], but in the middle of a RegionAction, and blocks the thread.
-    fn wait_durable(&mut self, current: &mut Current) {
-        for write in std::mem::take(&mut self.pending_writes) {
-            let Err(error) = write.pending.wait_blocking() else { continue };
-            let exception = self.server.exception(&error);
-            match self.results.get_mut(write.region_action) {
-                Some(result) => result.fail(&write.entries, &exception),
-                None => write.entries.iter().for_each(|entry| current.entries[*entry].fail(&exception)),
-            }
-            if write.gave_cells {
-                self.broken = Some(exception);
-            }
+    /// Replaces the entries of a failed write by exceptions.
+    fn fail(&mut self, write: &PendingWrite, error: &region::Error, entries: &mut [Entry]) {
+        let exception = self.server.exception(error);
+        match self.results.get_mut(write.region_action) {
+            Some(result) => result.fail(&write.entries, &exception),
+            None => write.entries.iter().for_each(|entry| entries[*entry].fail(&exception)),
+        }
+        if write.gave_cells {
+            self.broken = Some(exception);
         }
     }
 

@@ -247,6 +247,29 @@ fn a_full_reply_stays_full_until_its_end() {
     assert!(bench.row("p").is_empty() && bench.row("a").len() == 1, "a write after a refused one is refused");
 }
 
+/// The call of an endpoint waits for its own write, which is visible only after the increment.
+#[test]
+fn an_endpoint_does_not_wait_for_an_earlier_write_of_its_call() {
+    let bench = Bench::new();
+    let put = pb::MutationProto {
+        durability: Some(pb::mutation_proto::Durability::AsyncWal as i32),
+        ..mutation(MutationType::Put, "a", "f:x", "1")
+    };
+    let request = pb::MutateRowsRequest { mutation_request: vec![put], ..Default::default() };
+    let call = pb::CoprocessorServiceCall {
+        row: "a".into(),
+        service_name: "MultiRowMutationService".to_owned(),
+        method_name: "MutateRows".to_owned(),
+        request: request.encode_to_vec().into(),
+    };
+    let call = pb::Action { index: Some(1), service_call: Some(call), ..Default::default() };
+    let (response, _) =
+        bench.multi(vec![bench.on("a", vec![one(0, increment("a", "f:n", 1)), call])], Bytes::new());
+    let entries = &response.region_action_result[0].result_or_exception;
+    assert!(entries.iter().all(|entry| entry.exception.is_none()), "{entries:?}");
+    assert_eq!(bench.row("a").len(), 2);
+}
+
 #[test]
 fn a_batch_of_many_rows_may_be_refused() {
     let options = Options { batch_rows_warning: 2, batch_rows_reject: true, ..Options::default() };

@@ -59,6 +59,49 @@ fn waiting_for_a_read_does_not_reveal_undurable_writes() {
     assert_durable(&bench);
 }
 
+/// Whether the future resolves; a test that would wait for ever must fail.
+fn resolves(pending: Pending) -> bool {
+    let (done, resolved) = std::sync::mpsc::channel();
+    let wait = move || done.send(pending.wait_blocking().is_ok());
+    let _thread = env::spawn_thread("waiter", env::Priority::Foreground, wait).expect("a thread");
+    resolved.recv_timeout(std::time::Duration::from_secs(60)) == Ok(true)
+}
+
+#[test]
+fn later_writes_do_not_wait_for_the_caller_of_an_entrusted_one() {
+    let bench = Bench::new();
+    let put = |row, durability| {
+        let put = mutation(MutationKind::Put, row, &[("f:q", 1, CellType::Put, b"v")]);
+        bench.region.apply(&[Mutation { durability, ..put }], ReadMode::Any).expect("serving").pending
+    };
+    let (mut first, mut second) = (put("a", Durability::Sync), put("b", Durability::Async));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(
+        std::pin::Pin::new(&mut second).poll(&mut context).is_pending(),
+        "the first write is not complete"
+    );
+    env::block_on(second.logged()).expect("it need not be in the log");
+    first.entrust();
+    assert!(resolves(second));
+    assert_eq!(bench.all(), "a/f:q@1=v b/f:q@1=v");
+    assert!(resolves(first));
+}
+
+#[test]
+fn an_entrusted_write_fails_like_any_other() {
+    let bench = Bench::new();
+    let mut first = bench
+        .region
+        .apply(&[mutation(MutationKind::Put, "a", &[("f:q", 1, CellType::Put, b"v")])], ReadMode::Any)
+        .expect("serving")
+        .pending;
+    let (act, outcome) = (bench.files.acts() + 1, Outcome::DidNotHappen);
+    bench.files.set_fault(Some(Fault { act, kind: Kind::Failed, outcome, last: false }));
+    first.entrust();
+    assert!(!resolves(first));
+    assert!(bench.region.scanner(Scan::default()).is_err(), "the region is aborted");
+}
+
 /// A client that lost its scanner resumes at the read point of the first one. Meanwhile the row was overwritten and one
 /// of its families compacted, so not all of the old row exists.
 #[test]
