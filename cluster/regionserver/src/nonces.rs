@@ -10,8 +10,9 @@
 //!    so that a repetition after a crash is recognized. As in HBase, records older than one and a half grace periods
 //!    are ignored.
 //!
-//! If an operation is repeated while the first one runs, it waits for the end of the first. Nonce zero turns all of
-//! this off.
+//! If an operation is repeated while the first one runs, it waits for the end of the first. It may keep a thread of the
+//! blocking pool meanwhile. So a nonce is claimed only on the thread that runs the operation: an operation that had its
+//! nonce and waited for a thread could wait for a repetition of itself. Nonce zero turns all of this off.
 //!
 //! At 100,000 operations a second, a grace period has millions of nonces. If they were in one table, growing it or
 //! searching it for old nonces would stop a thread for tens of milliseconds. So the nonces are in many small tables,
@@ -137,19 +138,6 @@ impl Nonces {
         NonceClaim::Fresh(NonceGuard(Some((self.clone(), nonce))))
     }
 
-    /// Like [`begin`](Nonces::begin), but waits for a running operation. `Err` contains the sequence id of an operation
-    /// that was applied before.
-    pub(crate) async fn begin_alone(self: &Arc<Self>, nonce: Nonce) -> Result<NonceGuard, SequenceId> {
-        loop {
-            match self.begin(nonce) {
-                NonceClaim::Fresh(running) => return Ok(running),
-                NonceClaim::Repeated(sequence) => return Err(sequence),
-                // The end of the other operation drops its sender, which `changed` reports as an error.
-                NonceClaim::InProgress(mut ended) => while ended.changed().await.is_ok() {},
-            }
-        }
-    }
-
     /// Forgets nonces older than the grace period.
     pub(crate) fn forget_old(&self) {
         let now = self.world.moment();
@@ -190,6 +178,12 @@ impl Nonces {
             None => seen.remove(&nonce),
         };
     }
+}
+
+/// Waits for the end of a [running](NonceClaim::InProgress) operation.
+pub(crate) async fn ended(mut running: watch::Receiver<()>) {
+    // The end of the operation drops its sender, which `changed` reports as an error.
+    while running.changed().await.is_ok() {}
 }
 
 impl NonceGuard {

@@ -37,7 +37,7 @@ use self::results::{Entry, RegionResult};
 use super::{exec, write};
 use crate::cells::{CellCounter, CellsOut};
 use crate::counters::{count, count_many};
-use crate::nonces::{NonceClaim, NonceGuard};
+use crate::nonces::{self, NonceClaim, NonceGuard};
 use crate::request::multi::{Action, ActionKind, MultiRequest, RegionAction};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
@@ -590,9 +590,7 @@ impl Work {
                 NonceClaim::Fresh(running) => return NonceLookup::New(Some(running)),
                 NonceClaim::Repeated(sequence) => return NonceLookup::Done(sequence),
                 NonceClaim::InProgress(_) if mode == ReadMode::MemoryOnly => return NonceLookup::InProgress,
-                NonceClaim::InProgress(mut ended) => {
-                    env::block_on(async move { while ended.changed().await.is_ok() {} });
-                }
+                NonceClaim::InProgress(ended) => env::block_on(nonces::ended(ended)),
             }
         }
     }

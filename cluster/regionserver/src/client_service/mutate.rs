@@ -7,12 +7,13 @@ use cell::{CellType, SequenceId};
 use proto::pb;
 use region::{Check, MutationKind, Pending, ReadMode, Region};
 use rpc::{Answer, Call, Codec, Exception, LargePermit, Reply};
+use tokio::sync::watch;
 
 use super::write::{self, WriteOutcome};
 use crate::RegionServer;
 use crate::cells::CellsOut;
 use crate::counters::count;
-use crate::nonces::{NonceClaim, NonceGuard};
+use crate::nonces::{self, NonceClaim, NonceGuard};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 
@@ -50,23 +51,33 @@ pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
         Err(error) => return work.server.exception(&error).into(),
     }
     later(server, call, async move {
-        let asked = std::slice::from_ref(&work.asked);
-        let running = match write::first_with_nonce(asked) {
-            Some(asked) => match work.server.nonces.begin_alone(asked.nonce(work.nonce_group)).await {
-                Ok(running) => Some(running),
-                Err(sequence) => return env::blocking(move || work.repeat(sequence)).await,
-            },
-            None => None,
-        };
-        let (work, outcome) = env::blocking(move || {
-            let outcome = work.run(running, ReadMode::Any);
-            (work, outcome)
-        })
-        .await;
-        let (reply, pending) = outcome.map_err(|error| work.server.exception(&error))?;
-        work.flush_large();
-        work.when_durable(reply, pending).await
+        let mut work = work;
+        loop {
+            let attempt;
+            (work, attempt) = env::blocking(move || {
+                let attempt = work.attempt();
+                (work, attempt)
+            })
+            .await;
+            match attempt? {
+                Attempt::Applied(reply, pending) => {
+                    work.flush_large();
+                    return work.when_durable(reply, pending).await;
+                }
+                Attempt::Repeated(reply) => return Ok(reply),
+                Attempt::InProgress(ended) => nonces::ended(ended).await,
+            }
+        }
     })
+}
+
+/// How a mutation has ended on the blocking thread pool.
+enum Attempt {
+    Applied(Reply, Pending),
+    /// An earlier call with the same nonce has applied the mutation, and this is the reply to it.
+    Repeated(Reply),
+    /// A call with the same nonce runs. The mutation must be attempted again when this is closed.
+    InProgress(watch::Receiver<()>),
 }
 
 struct Work {
@@ -114,14 +125,34 @@ impl Work {
     /// Runs the mutation on the serving thread. If it would have to wait for the disk, for a row lock, or for a running
     /// call with the same nonce, it is not applied, and the error's `would_block` returns true.
     fn run_at_once(&self) -> Result<(Reply, Pending), region::Error> {
-        let running = match write::first_with_nonce(std::slice::from_ref(&self.asked)) {
-            Some(asked) => match self.server.nonces.begin(asked.nonce(self.nonce_group)) {
-                NonceClaim::Fresh(running) => Some(running),
-                NonceClaim::Repeated(_) | NonceClaim::InProgress(_) => return Err(region::Error::WouldBlock),
-            },
+        let running = match self.claim() {
+            Some(NonceClaim::Fresh(running)) => Some(running),
+            Some(NonceClaim::Repeated(_) | NonceClaim::InProgress(_)) => {
+                return Err(region::Error::WouldBlock);
+            }
             None => None,
         };
         self.run(running, ReadMode::MemoryOnly)
+    }
+
+    /// Runs the mutation on a thread that may block, but not to wait for a running call with the same nonce.
+    fn attempt(&self) -> Result<Attempt, Exception> {
+        let running = match self.claim() {
+            Some(NonceClaim::Fresh(running)) => Some(running),
+            Some(NonceClaim::Repeated(sequence)) => return self.repeat(sequence).map(Attempt::Repeated),
+            Some(NonceClaim::InProgress(ended)) => return Ok(Attempt::InProgress(ended)),
+            None => None,
+        };
+        let outcome = self.run(running, ReadMode::Any);
+        outcome
+            .map(|(reply, pending)| Attempt::Applied(reply, pending))
+            .map_err(|error| self.server.exception(&error))
+    }
+
+    /// Claims the mutation's nonce; returns `None` if it has none.
+    fn claim(&self) -> Option<NonceClaim> {
+        let asked = write::first_with_nonce(std::slice::from_ref(&self.asked))?;
+        Some(self.server.nonces.begin(asked.nonce(self.nonce_group)))
     }
 
     fn run(&self, running: Option<NonceGuard>, mode: ReadMode) -> Result<(Reply, Pending), region::Error> {

@@ -169,6 +169,45 @@ fn a_multi_continues_where_it_paused() {
 }
 
 #[test]
+fn a_call_that_waits_for_a_thread_does_not_have_its_nonce_yet() {
+    let mut bench = bench();
+    bench.runtime = env::Runtime::start("one thread", 1).expect("a runtime");
+    // The pool's only thread is occupied until both calls are in its queue, the batch first.
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let occupied = rpc::Answer::later(async move {
+        env::blocking(move || released.recv()).await.expect("released");
+        Ok(rpc::Reply::default())
+    });
+    let add = || pb::MutationProto { nonce: Some(9), ..increment("a", "f:n", 5) };
+    let action = pb::Action { index: Some(0), mutation: Some(add()), ..Default::default() };
+    let action =
+        pb::RegionAction { region: bench.region_of(b"a"), action: vec![action], ..Default::default() };
+    let multi = pb::MultiRequest { region_action: vec![action], nonce_group: Some(77), condition: None };
+    let mutate = pb::MutateRequest {
+        region: bench.region_of(b"a"),
+        mutation: add(),
+        condition: None,
+        nonce_group: Some(77),
+    };
+    let mut answers = vec![
+        occupied,
+        bench.begin(bench.call("Multi", &multi, Bytes::new())),
+        bench.begin(bench.call("Mutate", &mutate, Bytes::new())),
+    ];
+    for answer in &mut answers {
+        let rpc::Answer::Later(answer) = answer else { panic!("the row must be read from a file") };
+        let _entered = bench.runtime.handle().enter();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(answer.as_mut().poll(&mut context).is_pending());
+    }
+    release.send(()).expect("the thread waits");
+    for answer in answers {
+        bench.end(answer).expect("an answer");
+    }
+    assert_eq!(bench.row("a"), [format!("f:n={}", 5i64.to_be_bytes().escape_ascii()), "f:x=a".into()]);
+}
+
+#[test]
 fn a_large_multi_leaves_the_serving_thread() {
     let bench = Bench::new();
     let count = 1000;
