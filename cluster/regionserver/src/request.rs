@@ -14,6 +14,7 @@ mod prefetch;
 mod query;
 #[cfg(test)]
 mod samples;
+pub(crate) mod size_limit;
 mod specifier;
 
 pub(crate) use cells::RequestCells;

@@ -41,6 +41,7 @@ pub(super) fn attacks() -> Vec<Attack> {
         // The second of these is a list of 100,000 filters. Each takes some hundred bytes as a message, and the same
         // again as a filter.
         Attack { name: "filters nested too deep, and too many", megabytes: 256, act: deep_filters },
+        Attack { name: "batches of millions of tiny actions", megabytes: 768, act: tiny_actions },
         Attack { name: "groups nested too deep", megabytes: 128, act: deep_groups },
         Attack { name: "patterns that backtrack exponentially", megabytes: 256, act: patterns },
         Attack { name: "cell blocks that unpack to 300 MB", megabytes: 1024, act: bombs },
@@ -404,6 +405,28 @@ fn deep_filters(scene: &Scene<'_>) -> Outcome {
         Answer::Good(6) | Answer::Bad(6, ..) => expect_alive("a list of 100,000 filters", &mut peer),
         other => Err(format!("a list of 100,000 filters: {other:?}")),
     }
+}
+
+fn tiny_actions(scene: &Scene<'_>) -> Outcome {
+    // Actions that ask for nothing; gets of which no two in a row are alike; and actions that only the plain decoder
+    // reads, because an empty group comes after them.
+    let gets = b"\x1a\x05\x1a\x03\x0a\x01a\x1a\x07\x1a\x05\x0a\x01a\x30\x02";
+    let requests = [
+        ("empty actions", b"\x1a\x00".repeat(7_000_000)),
+        ("gets that differ", gets.repeat(900_000)),
+        ("empty actions before a group", [b"\x1a\x00".repeat(7_000_000), vec![0x7b, 0x7c]].concat()),
+    ];
+    let region = Message::default().number(1, 1).bytes(2, b"t");
+    for (what, actions) in requests {
+        let mut action = Message::default().bytes(1, &region.0);
+        action.0.extend_from_slice(&actions);
+        let multi = Message::default().bytes(1, &action.0);
+        let mut peer = Peer::open(scene.address, CLIENT, "")?;
+        peer.tell(&request(5, "Multi", &multi.0, b""));
+        expect(what, &peer.answer()?, 5, NO_RETRY)?;
+        expect_alive(what, &mut peer)?;
+    }
+    Ok(())
 }
 
 fn deep_groups(scene: &Scene<'_>) -> Outcome {

@@ -21,7 +21,7 @@ use rpc::{Answer, Call, Exception, Reply, class};
 
 use super::blocking_on_region;
 use crate::RegionServer;
-use crate::request::{self, RequestCells};
+use crate::request::{self, RequestCells, size_limit};
 
 /// Answers a call of an endpoint.
 pub(super) fn answer(server: &Arc<RegionServer>, call: &Call) -> Answer {
@@ -45,6 +45,10 @@ pub(super) fn run_blocking(
     let service = call.service_name.strip_prefix("hbase.pb.").unwrap_or(&call.service_name);
     match (service, &*call.method_name) {
         ("MultiRowMutationService", "MutateRows") => {
+            // Each mutation exists as a message and in the form in which it is applied.
+            let each = size_of::<pb::MutationProto>() + size_of::<Mutation>();
+            size_limit::check_list(&call.request, 1, each)
+                .map_err(|error| Exception::do_not_retry(format!("MutateRows is refused: {error}")))?;
             let request = pb::MutateRowsRequest::decode(call.request.clone()).map_err(|error| {
                 Exception::do_not_retry(format!("unable to read MutateRowsRequest: {error}"))
             })?;

@@ -38,7 +38,7 @@ use super::{exec, write};
 use crate::cells::{CellCounter, CellsOut};
 use crate::counters::{count, count_many};
 use crate::nonces::{self, NonceClaim, NonceGuard};
-use crate::request::multi::{Action, ActionKind, MultiRequest, RegionAction};
+use crate::request::multi::{Action, ActionKind, MultiRequest, RegionAction, RequestError};
 use crate::request::{self, RequestCells, RequestedMutation};
 use crate::watch::later;
 use crate::{Options, RegionServer};
@@ -139,7 +139,7 @@ struct Work {
     out: CellsOut,
     /// The server's options when the call began.
     options: Arc<Options>,
-    /// The part of the answers' memory budget that the reply uses.
+    /// The part of the answers' memory budget that the reply and the decoded request use.
     share: Share,
     /// The permit of a large request.
     permit: Option<LargePermit>,
@@ -181,7 +181,10 @@ struct Current {
 
 impl Work {
     fn of(server: &Arc<RegionServer>, call: &Call) -> Result<Work, Exception> {
-        let request = MultiRequest::decode(&call.param).map_err(|error| call.unreadable(&error))?;
+        let request = MultiRequest::decode(&call.param).map_err(|error| match error {
+            RequestError::Malformed(error) => call.unreadable(&error),
+            RequestError::Oversized(error) => Exception::do_not_retry(format!("Multi is refused: {error}")),
+        })?;
         let rows: usize = request.region_action.iter().map(|region| region.action.len()).sum();
         count_many(&server.counters().row_actions, rows);
         let options = server.options();
@@ -206,6 +209,9 @@ impl Work {
     }
 
     fn new(server: &Arc<RegionServer>, call: &Call, request: MultiRequest, rows: usize) -> Work {
+        let mut share = call.connection.answers.share();
+        // The memory is in use already, so the call goes on even if there is no more.
+        let _has_room = share.admits(request.decoded_size() as u64);
         Work {
             server: server.clone(),
             results: Vec::with_capacity(request.region_action.len()),
@@ -214,7 +220,7 @@ impl Work {
             cells: RequestCells::new(call.cells.clone()),
             out: CellsOut::new(call.connection.codec),
             options: Arc::clone(&server.options()),
-            share: call.connection.answers.share(),
+            share,
             permit: call.permit.clone(),
             mob_bytes: 0,
             knows_too_large: call.connection.client_is_at_least(1, 2),
@@ -420,7 +426,8 @@ impl Work {
         let bytes = self.out.heap_size();
         // `admits` is always called, because it counts the reply's memory, even if the client does not understand an
         // incomplete reply.
-        let is_full = !self.share.admits(bytes) || bytes > self.options.result_bytes_max;
+        let in_memory = bytes + self.request.decoded_size() as u64;
+        let is_full = !self.share.admits(in_memory) || bytes > self.options.result_bytes_max;
         self.is_full = self.knows_too_large && is_full;
         self.is_full
     }

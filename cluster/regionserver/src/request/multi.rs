@@ -5,7 +5,7 @@
 //! of the previous action, it is already decoded, and only the row must be found.
 //!
 //! Requests in another form (other field order, unknown fields, truncated) are decoded by the plain decoder, which also
-//! reports errors.
+//! reports errors. A request whose messages would take far more memory than its length is refused in either way.
 
 use std::ops::Range;
 
@@ -14,7 +14,11 @@ use prost::{DecodeError, Message};
 use proto::pb;
 use proto::wire::{Fields, Value};
 
+use super::size_limit::{self, Oversized};
 use super::specifier::specifier;
+
+/// Memory that the exception for an action that asks for nothing takes, in bytes.
+const EXCEPTION: usize = 512;
 
 /// A decoded `pb::MultiRequest`.
 #[derive(Debug, Default)]
@@ -24,6 +28,17 @@ pub(crate) struct MultiRequest {
     pub(crate) condition: Option<pb::Condition>,
     bytes: Bytes,
     alike: Vec<Alike>,
+    /// Size in bytes of everything decoded except the small entries of actions that are alike.
+    decoded: usize,
+}
+
+/// Why a request is not decoded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    Malformed(#[from] DecodeError),
+    #[error(transparent)]
+    Oversized(#[from] Oversized),
 }
 
 /// A decoded `pb::RegionAction`.
@@ -43,6 +58,10 @@ pub(crate) enum Action {
         index: u32,
         alike: u32,
         row: Range<u32>,
+    },
+    /// The action asks for nothing.
+    Empty {
+        index: u32,
     },
     Whole(Box<pb::Action>),
 }
@@ -75,7 +94,7 @@ pub(crate) enum ActionKind<'a> {
 impl Action {
     pub(crate) fn index(&self) -> u32 {
         match self {
-            Action::Like { index, .. } => *index,
+            Action::Like { index, .. } | Action::Empty { index } => *index,
             Action::Whole(action) => action.index(),
         }
     }
@@ -88,14 +107,17 @@ impl RegionAction {
 }
 
 impl MultiRequest {
-    /// Decodes a request. Errors are those of the plain decoder.
-    pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, DecodeError> {
+    /// Decodes a request. Errors are those of the plain decoder, except for a request that takes too much memory.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<MultiRequest, RequestError> {
+        let mut request = MultiRequest { bytes: bytes.clone(), ..MultiRequest::default() };
         // Positions are stored in four bytes, which is enough for every frame that the server accepts.
-        if u32::try_from(bytes.len()).is_ok()
-            && let Some(request) = MultiRequest::split(bytes)
-        {
+        if u32::try_from(bytes.len()).is_ok() && request.split(bytes).is_some() {
             return Ok(request);
         }
+        size_limit::check(request.decoded, bytes.len())?;
+        drop(request);
+        let decoded = plain_size(bytes);
+        size_limit::check(decoded, bytes.len())?;
         let request = pb::MultiRequest::decode(bytes.clone())?;
         let region_action = |one: pb::RegionAction| RegionAction {
             region: one.region,
@@ -107,29 +129,43 @@ impl MultiRequest {
             region_action: request.region_action.into_iter().map(region_action).collect(),
             nonce_group: request.nonce_group,
             condition: request.condition,
+            decoded,
             ..MultiRequest::default()
         })
     }
 
-    fn split(bytes: &Bytes) -> Option<MultiRequest> {
-        let mut request = MultiRequest { bytes: bytes.clone(), ..MultiRequest::default() };
+    /// Returns the size of the decoded request in bytes. The entries of actions that are alike do not count, because
+    /// they take not much more than on the wire.
+    pub(crate) fn decoded_size(&self) -> usize {
+        self.decoded
+    }
+
+    /// Counts what is about to be decoded. Returns `None` if the request would take too much memory.
+    fn charge(&mut self, bytes: usize) -> Option<()> {
+        self.decoded += bytes;
+        size_limit::check(self.decoded, self.bytes.len()).ok()
+    }
+
+    /// Decodes the request. Returns `None` if that is left to the plain decoder, or if the request is too large.
+    fn split(&mut self, bytes: &Bytes) -> Option<()> {
         let mut fields = Fields::of(bytes);
         while let Some((number, _, value)) = fields.next().ok()? {
             match (number, value) {
                 (1, Value::Bytes(range)) => {
-                    let action = request.split_region(bytes, range)?;
-                    request.region_action.push(action);
+                    self.charge(size_of::<RegionAction>())?;
+                    let action = self.split_region(bytes, range)?;
+                    self.region_action.push(action);
                 }
-                (2, Value::Number(group)) if request.nonce_group.is_none() => {
-                    request.nonce_group = Some(group);
+                (2, Value::Number(group)) if self.nonce_group.is_none() => {
+                    self.nonce_group = Some(group);
                 }
-                (3, Value::Bytes(range)) if request.condition.is_none() => {
-                    request.condition = Some(pb::Condition::decode(bytes.slice(range)).ok()?);
+                (3, Value::Bytes(range)) if self.condition.is_none() => {
+                    self.condition = Some(pb::Condition::decode(bytes.slice(range)).ok()?);
                 }
                 _ => return None,
             }
         }
-        Some(request)
+        Some(())
     }
 
     fn split_region(&mut self, bytes: &Bytes, range: Range<usize>) -> Option<RegionAction> {
@@ -161,13 +197,17 @@ impl MultiRequest {
                 (1, Value::Number(number)) if index.is_none() => index = Some(number as u32),
                 (2 | 3, Value::Bytes(range)) if message.is_none() => message = Some((number, range)),
                 _ => {
+                    self.charge(size_of::<pb::Action>())?;
                     return pb::Action::decode(bytes.slice(range))
                         .ok()
                         .map(|one| Action::Whole(Box::new(one)));
                 }
             }
         }
-        let (number, message) = message?;
+        let Some((number, message)) = message else {
+            self.charge(EXCEPTION)?;
+            return Some(Action::Empty { index: index.unwrap_or_default() });
+        };
         let mut fields = Fields::new(bytes, message.clone());
         let Some((1, _, Value::Bytes(row))) = fields.next().ok()? else { return None };
         let rest = fields.rest();
@@ -182,6 +222,7 @@ impl MultiRequest {
                     return None;
                 }
             }
+            self.charge(size_of::<Alike>())?;
             let message = bytes.slice(message);
             let what = match number {
                 3 => What::Get(pb::Get::decode(message).ok()?),
@@ -203,6 +244,7 @@ impl MultiRequest {
                     What::Mutation(mutation) => ActionKind::Mutation(Some(row), mutation),
                 }
             }
+            Action::Empty { .. } => ActionKind::Nothing,
             Action::Whole(action) => match (&action.get, &action.service_call, &action.mutation) {
                 (Some(get), ..) => ActionKind::Get(get.row.clone(), get, None),
                 (_, Some(call), _) => ActionKind::Service(call),
@@ -220,6 +262,7 @@ impl MultiRequest {
                 let is_get = matches!(self.alike[*alike as usize].what, What::Get(_));
                 is_get.then(|| &self.bytes[row.start as usize..row.end as usize])
             }
+            Action::Empty { .. } => None,
             Action::Whole(action) => action.get.as_ref().map(|get| &get.row[..]),
         }
     }
@@ -242,6 +285,17 @@ impl MultiRequest {
     }
 }
 
+/// Returns the memory that the plain decoder needs for the actions of a request, in bytes. The plain message and its
+/// actions as they are used exist at the same time.
+fn plain_size(bytes: &[u8]) -> usize {
+    let mut actions = 0;
+    let regions = size_limit::count(bytes, 0..bytes.len(), 1, |region| {
+        actions += size_limit::count(bytes, region, 3, |_| ());
+    });
+    let region = size_of::<pb::RegionAction>() + size_of::<RegionAction>();
+    regions * region + actions * (2 * size_of::<pb::Action>() + size_of::<Action>())
+}
+
 #[cfg(test)]
 mod tests {
     use env::{WallTime, World};
@@ -255,9 +309,10 @@ mod tests {
         let action = |action: &Action| {
             let mut one = match action {
                 Action::Whole(whole) => return pb::Action::clone(whole),
-                Action::Like { .. } => pb::Action { index: Some(action.index()), ..Default::default() },
+                _ => pb::Action { index: Some(action.index()), ..Default::default() },
             };
             match request.kind_of(action) {
+                ActionKind::Nothing => {}
                 ActionKind::Get(row, get, _) => one.get = Some(pb::Get { row, ..get.clone() }),
                 ActionKind::Mutation(row, mutation) => {
                     one.mutation = Some(pb::MutationProto { row, ..mutation.clone() });
@@ -390,5 +445,56 @@ mod tests {
         let expected = [("a", 1, 0), ("b", 1, 0), ("c", 2, 1), ("dd", 2, 1)];
         let expected = expected.map(|(row, versions, alike)| (Bytes::from(row), versions, Some(alike)));
         assert!(wishes.eq(expected));
+    }
+
+    /// Returns a request with one RegionAction that has `count` actions with these fields in turn.
+    fn many(count: usize, fields: &[&[u8]], end: &[u8]) -> Bytes {
+        let region = pb::RegionSpecifier { r#type: 1, value: "r".into() };
+        let mut action = pb::RegionAction { region, ..Default::default() }.encode_to_vec();
+        for fields in fields.iter().cycle().take(count) {
+            action.extend_from_slice(&[0x1a, fields.len() as u8]);
+            action.extend_from_slice(fields);
+        }
+        action.extend_from_slice(end);
+        let mut request = vec![0x0a];
+        prost::encoding::encode_varint(action.len() as u64, &mut request);
+        request.extend_from_slice(&action);
+        request.into()
+    }
+
+    /// An empty group, which only the plain decoder skips.
+    const GROUP: &[u8] = b"\x7b\x7c";
+
+    #[test]
+    fn actions_that_ask_for_nothing_take_little_memory_and_are_refused_if_there_are_very_many() {
+        let request = MultiRequest::decode(&many(1_000, &[b""], b"")).expect("some");
+        let actions = &request.region_action[0].action;
+        assert_eq!(actions.len(), 1_000);
+        assert!(actions.iter().all(|action| matches!(action, Action::Empty { index: 0 })));
+        for end in [&b""[..], GROUP] {
+            let refused =
+                MultiRequest::decode(&many(1_000_000, &[b""], end)).map(drop).expect_err("a million");
+            assert!(matches!(refused, RequestError::Oversized(_)), "{refused}");
+        }
+        let few = MultiRequest::decode(&many(1_000, &[b""], GROUP)).expect("some");
+        assert_eq!(few.region_action[0].action.len(), 1_000);
+    }
+
+    #[test]
+    fn tiny_actions_that_are_not_alike_are_refused_if_there_are_very_many() {
+        // A get of the row `a`, and the same with another limit of versions.
+        let gets: [&[u8]; 2] = [b"\x1a\x03\x0a\x01a", b"\x1a\x05\x0a\x01a\x30\x02"];
+        let request = MultiRequest::decode(&many(1_000, &gets, b"")).expect("some");
+        assert_eq!(request.alike.len(), 1_000);
+        assert!(request.decoded_size() >= 1_000 * size_of::<Alike>());
+        let alike = MultiRequest::decode(&many(1_000_000, &gets[..1], b"")).expect("alike actions are small");
+        assert!(alike.alike.len() == 1 && alike.decoded_size() < 4_096);
+        // A get and a service call in one action are decoded as they are.
+        let both: [&[u8]; 1] = [b"\x1a\x03\x0a\x01a\x22\x00"];
+        for fields in [&gets[..], &both] {
+            let refused =
+                MultiRequest::decode(&many(1_000_000, fields, b"")).map(drop).expect_err("a million");
+            assert!(matches!(refused, RequestError::Oversized(_)), "{refused}");
+        }
     }
 }

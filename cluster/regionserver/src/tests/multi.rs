@@ -314,6 +314,19 @@ fn multi_row_mutations_are_atomic() {
     );
     let torn = call(&["a", "z"], "MultiRowMutationService", vec![]).expect_err("two regions");
     assert_eq!(class(&torn), "DoNotRetryIOException");
+    // A million mutations of two bytes.
+    let call_of = |request: Vec<u8>| pb::CoprocessorServiceRequest {
+        region: specifier(bench.server.regions().all()[0].info()),
+        call: pb::CoprocessorServiceCall {
+            row: "a".into(),
+            service_name: "MultiRowMutationService".to_owned(),
+            method_name: "MutateRows".to_owned(),
+            request: request.into(),
+        },
+    };
+    let refused = bench.client("ExecService", &call_of(b"\x0a\x00".repeat(1_000_000)), Bytes::new());
+    let refused = refused.expect_err("they would take a hundred times as much memory");
+    assert!(refused.do_not_retry && refused.message.starts_with("MutateRows is refused"), "{refused}");
     let unknown = call(&["a"], "AggregateService", vec![]).expect_err("not loaded");
     assert_eq!(class(&unknown), "UnknownProtocolException");
     let unknown = bench
