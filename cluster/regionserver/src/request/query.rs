@@ -117,7 +117,8 @@ fn mob(attributes: &[pb::NameBytesPair]) -> MobRead {
 }
 
 /// Returns the requested families, each once, with sorted qualifiers. An empty list means every family of the table. It
-/// is expanded only if some family has its own time range.
+/// is expanded only if some family has its own time range. Of a request with more families than the table has, some are
+/// left out, but at least one that the table does not have is returned. The region refuses the query because of it.
 fn families(
     table: &TableDescriptor,
     columns: &[pb::Column],
@@ -129,6 +130,8 @@ fn families(
         let is_new = at.is_none();
         let query = match at {
             Some(at) => &mut families[at],
+            // Each family is searched among those before it, so their number must be limited.
+            None if families.len() > table.families().len() => return,
             None => {
                 let qualifiers = (!qualifiers.is_empty()).then(Vec::new);
                 families.push(FamilyQuery { family: family.clone(), qualifiers, time_range: None });
@@ -199,6 +202,30 @@ mod tests {
         assert_eq!(scan.families[2].qualifiers, None, "also when it is the whole family");
         assert_eq!((scan.max_versions, scan.cache_blocks), (1, true));
         assert_eq!((&*scan.start, &*scan.stop, scan.include_stop), (&b"r"[..], &b"r"[..], true));
+    }
+
+    #[test]
+    fn of_very_many_unknown_families_few_are_looked_at() {
+        let unknown =
+            (0..2_000).map(|number| pb::Column { family: format!("u{number}").into(), qualifier: vec![] });
+        let query = pb::Get {
+            row: "r".into(),
+            column: std::iter::once(column("f", &["a"]))
+                .chain(unknown)
+                .chain([column("f", &["b"])])
+                .collect(),
+            ..Default::default()
+        };
+        let families = get(&table(), query.row.clone(), &query, &world()).expect("a query").families;
+        assert_eq!(
+            families.iter().map(|query| &query.family[..]).collect::<Vec<_>>(),
+            [&b"f"[..], b"u0", b"u1"]
+        );
+        assert_eq!(
+            families[0].qualifiers,
+            Some(vec!["a".into(), "b".into()]),
+            "known families count to the end"
+        );
     }
 
     #[test]

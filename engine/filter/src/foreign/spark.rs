@@ -11,6 +11,8 @@
 //! type. Unlike in Java, the values of such a row are cleared before the next row.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
 use cell::Cell;
@@ -76,21 +78,22 @@ struct Undecided;
 
 impl Spark {
     pub(crate) fn new(expression: &str, values: Vec<Bytes>, columns: Vec<SparkColumn>) -> Result<Spark> {
-        let mut parser = Parser { words: expression.split(' ').collect(), names: Vec::new() };
+        let mut parser = Parser { words: expression.split(' ').collect(), names: HashMap::new() };
         let (expression, _) = parser.parse(0, 0).map_err(|reason| unreadable(NAME, reason))?;
         let names = parser.names;
-        let place = |column: SparkColumn| {
-            let place = names.iter().position(|name| *name == column.name)?;
-            Some((place, column))
-        };
         // Two columns with one name share an element of `row`. If one column has two names, the last counts, as in
         // Java's maps.
         let mut placed: Vec<(usize, SparkColumn)> = Vec::new();
-        for (place, column) in columns.into_iter().filter_map(place) {
-            placed.retain(|(_, other)| {
-                (&other.family, &other.qualifier) != (&column.family, &column.qualifier)
-            });
-            placed.push((place, column));
+        let mut known: HashMap<(Bytes, Bytes), usize> = HashMap::new();
+        for column in columns {
+            let Some(&place) = names.get(&*column.name) else { continue };
+            match known.entry((column.family.clone(), column.qualifier.clone())) {
+                Entry::Occupied(at) => placed[*at.get()] = (place, column),
+                Entry::Vacant(at) => {
+                    at.insert(placed.len());
+                    placed.push((place, column));
+                }
+            }
         }
         Ok(Spark { expression, values, columns: placed, row: vec![None; names.len()] })
     }
@@ -186,21 +189,18 @@ pub(super) fn java_order_of_floats(left: f64, right: f64) -> Ordering {
 
 struct Parser<'a> {
     words: Vec<&'a str>,
-    /// The names that the expression uses.
-    names: Vec<String>,
+    /// The names that the expression uses, numbered in the order in which they appear.
+    names: HashMap<&'a str, usize>,
 }
 
-impl Parser<'_> {
-    fn word(&self, at: usize) -> std::result::Result<&str, String> {
+impl<'a> Parser<'a> {
+    fn word(&self, at: usize) -> std::result::Result<&'a str, String> {
         self.words.get(at).copied().ok_or_else(|| "the expression ends early".to_owned())
     }
 
     fn name(&mut self, at: usize) -> std::result::Result<usize, String> {
-        let name = self.word(at)?.to_owned();
-        Ok(self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
-            self.names.push(name);
-            self.names.len() - 1
-        }))
+        let (name, next) = (self.word(at)?, self.names.len());
+        Ok(*self.names.entry(name).or_insert(next))
     }
 
     fn operands(&mut self, at: usize) -> std::result::Result<Operands, String> {
@@ -290,6 +290,47 @@ mod tests {
         assert!(keeps("( ( A > 0 OR A > 1 ) AND ID >= 2 )", &[&[6, b'z'], &[6, b'a'], &[6, b'r']], b"x"));
         assert!(keeps("A >= 0", &[&[5, 0, 0, 0, 0, 0, 0, 0, 0]], &f64::NAN.to_be_bytes()));
         assert!(!keeps("A >= 0", &[&[5, 0, 0, 0, 0, 0, 0, 0, 0]], &(-0.0f64).to_be_bytes()));
+    }
+
+    #[test]
+    fn the_last_name_of_a_column_counts() {
+        let column =
+            |name: &str| SparkColumn { family: "f".into(), qualifier: "a".into(), name: name.to_owned() };
+        let spark =
+            |expression| Spark::new(expression, Vec::new(), vec![column("A"), column("B"), column("unused")]);
+        let columns = |expression| {
+            let columns = spark(expression).expect("a filter").columns;
+            columns.into_iter().map(|(place, column)| (place, column.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(columns("( A isNull OR B isNull )"), [(1, "B".to_owned())]);
+        assert_eq!(columns("( B isNull OR A isNull )"), [(0, "B".to_owned())]);
+        assert_eq!(columns("A isNull"), [(0, "A".to_owned())]);
+    }
+
+    /// With a search for each name among all others, this would take minutes.
+    #[test]
+    fn expressions_with_many_names_are_parsed_in_time_that_grows_with_their_length() {
+        fn any(names: std::ops::Range<usize>) -> String {
+            match names.len() {
+                1 => format!("column{} isNull", names.start),
+                count => {
+                    let middle = names.start + count / 2;
+                    format!("( {} OR {} )", any(names.start..middle), any(middle..names.end))
+                }
+            }
+        }
+        let expression = any(0..100_000);
+        let columns = (0..100_000).map(|number| SparkColumn {
+            family: "f".into(),
+            qualifier: format!("q{number}").into(),
+            name: format!("column{number}"),
+        });
+        let clock = env::World::real();
+        let before = clock.moment();
+        let spark = Spark::new(&expression, Vec::new(), columns.collect()).expect("a filter");
+        assert_eq!((spark.columns.len(), spark.row.len()), (100_000, 100_000));
+        let took = clock.moment().since(before);
+        assert!(took < std::time::Duration::from_secs(10), "{took:?}");
     }
 
     #[test]
