@@ -120,18 +120,34 @@ impl Scanners {
     /// Takes a scanner for a call. `call` is the number of the call, if the client numbers its calls. Fails if the
     /// scanner is unknown or its lease has expired, if another call has it, or if `call` is not the next number.
     pub(crate) fn take(&self, id: ScannerId, call: Option<u64>) -> Result<TakenScanner, Exception> {
-        let held = match self.find(id, call)? {
-            Some(held) => held,
-            None => return Ok(TakenScanner::Ended),
-        };
-        let mut state = held.state.lock();
-        if state.kept.is_none() {
-            return Err(Exception::new(class::LEASE, format!("lease '{}' does not exist", id.0)));
+        loop {
+            let Some(held) = self.find(id, call)? else { return Ok(TakenScanner::Ended) };
+            if let Some(kept) = self.take_found(&held, call)? {
+                return Ok(TakenScanner::Scanner(held, kept));
+            }
         }
-        held.count_call(&mut state, call)?;
-        let kept = state.kept.take().expect("looked at above, under the same lock");
-        drop(state);
-        Ok(TakenScanner::Scanner(held, kept))
+    }
+
+    /// Takes a scanner that was just found. Returns `None` if it was closed meanwhile, and must be looked up again.
+    fn take_found(
+        &self,
+        held: &Arc<OpenScanner>,
+        call: Option<u64>,
+    ) -> Result<Option<Box<ScannerState>>, Exception> {
+        {
+            let mut state = held.state.lock();
+            if state.kept.is_some() {
+                held.count_call(&mut state, call)?;
+                return Ok(state.kept.take());
+            }
+        }
+        // A scanner without its state is in use by another call, or is no longer in the table.
+        match self.table.lock().held.get(&held.id) {
+            Some(now) if Arc::ptr_eq(now, held) => {
+                Err(Exception::new(class::LEASE, format!("lease '{}' does not exist", held.id.0)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Renews a scanner's lease. Returns `false` when the scanner is exhausted.
@@ -166,41 +182,27 @@ impl Scanners {
     /// Closes the scanners of a region that is closed here. A client is told when it asks for more.
     pub(crate) fn close_region(&self, region: &Arc<Region>) {
         let (name, until) = (region.info().to_string(), self.lease_end());
-        let mut parted = Vec::new();
-        self.drop_where(|held| {
-            let ends = Arc::ptr_eq(&held.region, region);
-            parted.extend(ends.then_some(held.id));
-            ends
-        });
-        let parted = parted.into_iter().map(|id| (id, (name.clone(), until)));
-        self.table.lock().parted.extend(parted);
+        let closed = {
+            let mut table = self.table.lock();
+            let closed = table.remove_where(|held| Arc::ptr_eq(&held.region, region));
+            // Under the same lock: a call that no longer finds its scanner must find the region's name.
+            table.parted.extend(closed.iter().map(|held| (held.id, (name.clone(), until))));
+            closed
+        };
+        drop_states(&closed);
     }
 
     /// Closes the scanners whose lease has expired, and returns their number.
     pub(crate) fn expire(&self) -> usize {
         let now = self.world.moment();
-        {
+        let expired = {
             let mut table = self.table.lock();
             table.ended.retain(|_, (_, until)| *until > now);
             table.parted.retain(|_, (_, until)| *until > now);
-        }
-        self.drop_where(|held| held.state.try_lock().is_some_and(|state| state.has_expired(now)))
-    }
-
-    fn drop_where(&self, mut ends: impl FnMut(&OpenScanner) -> bool) -> usize {
-        let mut dropped = Vec::new();
-        self.table.lock().held.retain(|_, held| {
-            let ends = ends(held);
-            if ends {
-                dropped.push(held.clone());
-            }
-            !ends
-        });
-        // The engine's scanners are dropped after the lock was released, because dropping them may take time.
-        for held in &dropped {
-            drop(held.state.lock().kept.take());
-        }
-        dropped.len()
+            table.remove_where(|held| held.state.try_lock().is_some_and(|state| state.has_expired(now)))
+        };
+        drop_states(&expired);
+        expired.len()
     }
 
     /// Returns the scanner with this id; `None` for an exhausted scanner whose client may not know that yet. Fails for
@@ -247,6 +249,29 @@ impl Scanners {
     }
 }
 
+impl Table {
+    /// Removes the open scanners for which `ends` returns true, and returns them.
+    fn remove_where(&mut self, mut ends: impl FnMut(&OpenScanner) -> bool) -> Vec<Arc<OpenScanner>> {
+        let mut removed = Vec::new();
+        self.held.retain(|_, held| {
+            let ends = ends(held);
+            if ends {
+                removed.push(held.clone());
+            }
+            !ends
+        });
+        removed
+    }
+}
+
+/// Drops the engine's scanners of removed entries. The caller does not hold the table's lock, because this may take
+/// time.
+fn drop_states(removed: &[Arc<OpenScanner>]) {
+    for held in removed {
+        drop(held.state.lock().kept.take());
+    }
+}
+
 impl State {
     /// Whether the lease has expired. A scanner that a call has taken has no lease.
     fn has_expired(&self, now: Moment) -> bool {
@@ -285,4 +310,36 @@ fn unknown(id: ScannerId) -> Exception {
             id.0
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use region::Scan;
+
+    use super::*;
+    use crate::tests::bench::Bench;
+
+    #[test]
+    fn a_call_that_meets_the_closing_of_its_region_is_told_that_the_region_has_changed() {
+        let bench = Bench::new();
+        let world = World::simulated(1, env::WallTime(0));
+        let server = ServerName { host: "localhost".into(), port: 16020, start_code: 1 };
+        let scanners = Scanners::new(&server, world, Duration::from_secs(60));
+        let region = bench.server.regions().all().remove(0);
+        let held = scanners.register(region.clone(), false, 0);
+        let busy = scanners.take(held.id, None).err().expect("its first call is under way");
+        assert_eq!(busy.class, class::LEASE);
+        let scanner = region.scanner(Scan::default()).expect("a scanner");
+        scanners.put_back(&held, Box::new(ScannerState { scanner, unfinished_row: None, block_bytes: 0 }));
+        // The call has found the scanner, and then the region is closed.
+        let found = scanners.find(held.id, None).expect("open").expect("not at its end");
+        scanners.close_region(&region);
+        assert!(scanners.take_found(&found, None).expect("no other call has it").is_none());
+        let changed = scanners.take(held.id, None).err().expect("closed");
+        assert!(changed.message.starts_with("Region has changed on the scanner"), "{changed}");
+        let unknown = scanners.take(held.id, None).err().expect("told once");
+        assert_eq!(unknown.class, class::UNKNOWN_SCANNER);
+    }
 }
