@@ -134,12 +134,6 @@ impl Accordion {
         split
     }
 
-    /// Whether the last flush retained cells in memory. Then the store's files have some writes, but lack earlier ones,
-    /// which are only in memory and in the log.
-    pub(crate) fn has_retained(&self) -> bool {
-        self.retained.lock().has_retained()
-    }
-
     /// Records that a flush has written the snapshot up to `sequence`, except `retained_bytes` bytes. `kept` is the
     /// event to record if some rows were retained.
     pub(crate) fn flush_done(&self, sequence: SequenceId, retained_bytes: u64, kept: Option<MemoryEvent>) {

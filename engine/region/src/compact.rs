@@ -151,7 +151,7 @@ impl Region {
         let major = request.major && !store.has_stripes();
         let is_pointless = selection.is_empty() && expired.is_empty();
         // A major compaction flushes retained rows first, and so has a file to compact.
-        if is_pointless && !(major && store.accordion.has_retained()) {
+        if is_pointless && !(major && store.view.load().keeps_markers) {
             return None;
         }
         let bytes = selection.files.iter().map(|index| files[*index].size()).sum();
@@ -227,9 +227,10 @@ impl Region {
             !store.has_stripes()
                 && (request.major || self.select(store, &store.view.load().files, request).major)
         };
-        // Retained rows are flushed first. Otherwise they would reach a file soon after the major compaction, and the
-        // store would be due for another one.
-        if store.accordion.has_retained() && is_major() {
+        // Rows that are in memory and in the log are flushed first if the compaction had to keep its markers because of
+        // them. Retained rows would also reach a file soon after the major compaction, and the store would be due for
+        // another one.
+        if store.view.load().keeps_markers && is_major() {
             self.flush_stores(std::slice::from_ref(&store.family), FlushReason::Requested)?;
         }
         self.rewrite_store(store, Rewrite::Compaction(request), monitor)
@@ -278,7 +279,11 @@ impl Region {
             Rewrite::Compaction(_) => self.drop_expired(store)?,
             Rewrite::Truncation => 0,
         };
-        let files = store.view.load().files.clone();
+        // One view has both: a flush changes the files and whether their markers may go in one step.
+        let (files, may_purge) = {
+            let view = store.view.load();
+            (view.files.clone(), !view.keeps_markers)
+        };
         // Selects now, from the files of this moment. A flush may add a file meanwhile, but only the selected files are
         // replaced.
         let selection = match purpose {
@@ -288,9 +293,6 @@ impl Region {
         if selection.is_empty() && matches!(purpose, Rewrite::Compaction(_)) {
             return Ok(expired);
         }
-        // Retained rows are in the log and in no file. Delete markers must stay then: a replay would bring back cells
-        // whose markers were dropped.
-        let may_purge = !store.accordion.has_retained();
         let takes_all = selection.files.len() == files.len();
         let of_stripes = matches!(purpose, Rewrite::Compaction(_)) && store.has_stripes();
         let all = (!of_stripes && takes_all && may_purge) || env::planted(7);

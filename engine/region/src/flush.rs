@@ -198,11 +198,12 @@ impl Region {
         sequence: SequenceId,
         allowance: Option<Allowance>,
     ) -> Result<StoreFlushed> {
-        let (snapshot, dropped_markers) = {
+        let (snapshot, dropped_markers, keeps_markers) = {
             let view = store.view.load();
-            (view.snapshot.clone(), view.dropped_of_snapshot.clone())
+            (view.snapshot.clone(), view.dropped_of_snapshot.clone(), view.keeps_markers)
         };
-        if snapshot.is_empty() {
+        // If the log may bring back cells whose markers are in files, a file without cells makes the log's records useless.
+        if snapshot.is_empty() && !keeps_markers {
             return Ok(StoreFlushed { files: Vec::new(), through: sequence, retained_bytes: 0 });
         }
         let (began, now) = (self.world.moment(), self.world.now());
@@ -221,7 +222,7 @@ impl Region {
         });
         // A MOB family, whose values are large, retains nothing in memory.
         let split = allowance
-            .filter(|_| mob.is_none() && Segment::fit_one(&snapshot))
+            .filter(|_| mob.is_none() && !snapshot.is_empty() && Segment::fit_one(&snapshot))
             .and_then(|allowance| store.accordion.split(&snapshot, sequence, allowance, rewrite()));
         let through = split.as_ref().map_or(sequence, |split| split.through);
         let codec = options.compression.as_str();
@@ -263,6 +264,9 @@ impl Region {
         let files: Vec<Arc<StoreFile>> = made.iter().map(|made| Arc::clone(&made.file)).collect();
         let retained = retained.map(|retained| Arc::new(retained.segment));
         let retained_bytes = split.as_ref().map_or(0, |split| split.bytes);
+        // Replay brings back the cells after `through` that the files lack, and not the markers that they have. A flush
+        // during replay may write such markers without retaining anything.
+        let keeps_markers = split.is_some() || files.iter().any(|file| file.newest_sequence() > through);
         if env::planted(16) {
             store.change_view(|view| View { snapshot: Vec::new(), ..view.clone() });
         }
@@ -276,6 +280,7 @@ impl Region {
                 pipeline: view.pipeline.iter().chain(&retained).cloned().collect(),
                 snapshot: Vec::new(),
                 dropped_of_snapshot: DroppedMarkers::default(),
+                keeps_markers,
                 horizon: view.horizon.max(sequence),
                 ..view.clone()
             },

@@ -130,6 +130,7 @@ impl Region {
         }
         if let Some(recovered) = &recovered {
             last = last.max(region.replay(recovered, in_files, until)?);
+            region.stores.iter().for_each(Store::replayed);
         }
         let open_sequence = last.next();
         region.write.get_mut().last_sequence = open_sequence;

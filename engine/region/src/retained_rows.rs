@@ -21,6 +21,10 @@
 //! keeps its markers, because cells that they mask may be in the log; a major compaction flushes first. The file lists
 //! all dropped markers, whatever their sequence ids, and replay looks them up for each put.
 //!
+//! The same is true after an opening that has replayed writes: a masked cell that the file lacks is in memory again, and its
+//! marker, which the file has, is not. So the [view](crate::view::View) says whether markers must stay, until a flush that
+//! retains nothing.
+//!
 //! **A cell is retained by one flush only.** The next flush writes it, if memory has no newer version by then. So a log
 //! record is needed for two flushes at most, and no edit is in memory alone for longer.
 //!
@@ -222,11 +226,6 @@ impl RetainedRows {
         let pays =
             self.gain >= allowance.gain_min && stays > 0 && stays as f64 >= rewritten.all as f64 * SHARE_MIN;
         (pays.then_some(Retention { fates, after, through, bytes: stays, expected: self.gain }), spared)
-    }
-
-    /// Whether the last flush retained cells.
-    pub(crate) fn has_retained(&self) -> bool {
-        self.retained_bytes > 0
     }
 
     /// Records that the store was flushed up to `sequence`, except `retained_bytes` bytes. `dropped` is the number of

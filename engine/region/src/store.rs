@@ -81,6 +81,7 @@ impl Store {
             sealed: Sealed::default(),
             dropped_markers: DroppedMarkers::default(),
             dropped_of_snapshot: DroppedMarkers::default(),
+            keeps_markers: false,
             scan_info: ScanInfo::of(&options),
             options: Arc::new(options),
         };
@@ -106,6 +107,15 @@ impl Store {
             tuning.compaction_policy = CompactionPolicy::Exploring;
         }
         tuning
+    }
+
+    /// Records that the log was replayed. If memory got cells from it, markers that mask some of them may be in files.
+    pub(crate) fn replayed(&self) {
+        self.view.rcu(|view| {
+            let has_cells = view.segments().any(|segment| !segment.is_empty());
+            let keeps_markers = view.keeps_markers || (has_cells && !view.files.is_empty());
+            View { keeps_markers, ..View::clone(view) }
+        });
     }
 
     /// Whether the store keeps its files in stripes. As in HBase, a family with IS_MOB never does.

@@ -28,6 +28,9 @@ pub(crate) struct View {
     pub(crate) dropped_markers: DroppedMarkers,
     /// The markers that were dropped from the snapshot.
     pub(crate) dropped_of_snapshot: DroppedMarkers,
+    /// Whether compactions must keep delete markers: cells that these mask were dropped by flushes, and are still in the log,
+    /// or have come back from it into memory.
+    pub(crate) keeps_markers: bool,
     /// The family's retention rules. A reader continues with the rules with which it began.
     pub(crate) scan_info: ScanInfo,
     /// How the store's new files are written.

@@ -119,7 +119,8 @@ struct Subject<'a> {
     pending: Option<Pending>,
     held: [Option<Held>; 2],
     deaths: u64,
-    /// For each family, whether its last flush retained rows in memory.
+    /// For each family, whether its last flush retained rows in memory, or whether its memory came from the log beside
+    /// files. Then compactions must keep markers.
     has_young: Vec<bool>,
     compared: Compared,
 }
@@ -1139,8 +1140,8 @@ impl<'a> Subject<'a> {
             let unseen = "flushed before it".to_owned();
             let mut gone = gone;
             if major && had_young[family] {
-                // If the last flush retained rows, a major compaction first flushes them to a file, and deletes that
-                // file with its other sources. So the file is in neither listing.
+                // A major compaction first flushes rows that the last flush has retained, or that a replay has brought
+                // back, to a file, and deletes that file with its other sources. So the file is in neither listing.
                 let kept = self.kept_at(family, |place| *place == Place::Memory, Kind::Some);
                 self.has_young[family] = false;
                 let made = vec![(unseen.clone(), kept)];
@@ -1228,7 +1229,7 @@ impl<'a> Subject<'a> {
             let mut lying = self.lying(family)?;
             let memory = lying.remove(&None).unwrap_or_default();
             let name = self.reference.families[family].name;
-            self.has_young[family] = false;
+            self.has_young[family] = !memory.is_empty() && !self.files(family)?.is_empty();
             // The log has markers that a file remembers.
             let is_again = |row: &str, cell: &Stored| {
                 matches!(cell.place, Place::Swept(Some(_))) && memory.contains(&given_of(row, name, cell))
