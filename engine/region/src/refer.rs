@@ -66,7 +66,7 @@ impl Region {
     /// region, of which the child takes the rows on one side of a split row, or several regions, of which it takes all
     /// rows. All are regions of one table, and the parents are closed. May be repeated until the child has been opened.
     ///
-    /// A file without rows of the child is left out, unless it is the newest of its store. The newest one is kept for
+    /// A file without rows of the child is left out, unless it lists dropped markers or is the newest of its store. The newest one is kept for
     /// its sequence id: because of it the child opens at a sequence id no smaller than its parent's. Clients expect
     /// this of a newer location.
     pub fn write_child(child: &RegionInfo, folder: &FileName, parents: &[Arc<Region>]) -> Result<()> {
@@ -103,8 +103,11 @@ impl Region {
         Ok(())
     }
 
-    /// Whether `file` may have rows of `share`.
+    /// Whether `file` may have rows of `share`, or lists dropped markers of such rows. The list has no rows, only digests.
     fn may_share(&self, file: &StoreFile, share: &Reference) -> bool {
+        if !file.dropped_markers.is_empty() {
+            return true;
+        }
         match (file.reader.first_key(), file.reader.last_key()) {
             (Some(first), Some(last)) => share.may_have(first.row(), last.row(), self.comparator),
             _ => false,

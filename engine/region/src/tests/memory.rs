@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::file_life::Server;
 use super::*;
 use memstore::Pool;
 use proto::TableName;
@@ -455,6 +456,37 @@ fn dropped_markers_mask_later_puts_until_a_major_compaction() {
             assert!(bench.all().contains("a/"), "{kind:?}, {way}: {}", bench.all());
         }
     }
+}
+
+/// The file with the list has no row of the daughter.
+#[test]
+fn a_daughter_knows_the_markers_that_its_parent_has_dropped() {
+    let mut server = Server::new();
+    server.options.in_memory_compaction = Level::Eager;
+    server.options.in_memory_flush_factor = 1_000.0 / server.options.flush_size as f64;
+    let bench_of = |info: &RegionInfo| Bench {
+        files: server.files.clone(),
+        world: server.world.clone(),
+        table: table(family()),
+        region: server.open(info, family()),
+        log: Arc::clone(&server.log),
+    };
+    let parent = bench_of(&Server::info("t", 1));
+    parent.put("a", "f:q", -1, "value");
+    parent.world.advance(Duration::from_secs(1));
+    parent.delete("a", "f:q", -1, CellType::DeleteColumn);
+    seal_and_compact(&parent);
+    assert_eq!(raw(&parent), "");
+    parent.region.flush(FlushReason::Requested).expect("flushed");
+    parent.put("b", "f:q", -1, "value");
+    parent.region.flush(FlushReason::Requested).expect("flushed");
+    parent.region.close().expect("closed");
+    let info = RegionInfo::new("t".parse().expect("a name"), Bytes::new(), "m".into(), RegionId(2));
+    let info = info.expect("a region");
+    Region::write_child(&info, &Server::folder(&info), &[Arc::clone(&parent.region)]).expect("written");
+    let daughter = bench_of(&info);
+    daughter.put("a", "f:q", 1_000_500, "older");
+    assert_eq!(daughter.all(), "b/f:q@1002000=value");
 }
 
 #[test]
