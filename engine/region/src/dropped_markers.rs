@@ -117,6 +117,11 @@ impl DroppedMarkers {
         self.0.is_empty()
     }
 
+    /// Returns the newest timestamp of a marker; `None` if the list is empty. Reads the whole list.
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
+        self.entries().map(timestamp_of).max().map(Timestamp)
+    }
+
     /// Returns the list as a file-info entry; none if the list is empty.
     pub(crate) fn fact(&self) -> Vec<(&'static str, Bytes)> {
         if self.is_empty() { Vec::new() } else { vec![(FACT, self.0.clone())] }

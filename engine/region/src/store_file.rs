@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{Cache, Caching};
-use cell::{Comparator, SequenceId};
-use hfile::{ReadOptions, Reader};
+use cell::{Comparator, SequenceId, Timestamp};
+use hfile::{ReadOptions, Reader, TimeSpan};
 use storage::{FileName, FileReader, Files, Kind};
 
 pub(crate) use cursor::FileCursor;
@@ -36,6 +36,8 @@ pub(crate) struct StoreFile {
     pub(crate) reader: Arc<Reader>,
     /// Markers that memory had dropped before the file was written.
     pub(crate) dropped_markers: DroppedMarkers,
+    /// The newest timestamp of a dropped marker; `None` if there is none.
+    newest_dropped: Option<Timestamp>,
     /// The sequence id of the file's cells if it was bulk-loaded, zero if the load assigned none; `None` for all other
     /// files.
     loaded_as: Option<SequenceId>,
@@ -152,6 +154,7 @@ impl StoreFile {
             listed,
             name,
             reader,
+            newest_dropped: dropped_markers.newest(),
             dropped_markers,
             loaded_as: loaded,
             half,
@@ -231,11 +234,19 @@ impl StoreFile {
             size: self.size(),
             entries: self.entries(),
             written_at: self.reader.created(),
-            span: self.reader.span(),
+            span: self.span(),
             is_reference: self.is_half(),
             is_major: self.reader.is_major(),
             is_bulk_loaded: self.loaded_as.is_some(),
         }
+    }
+
+    /// Returns the oldest and the newest timestamp in the file. Dropped markers count as if the file had them: until they
+    /// expire, the file is needed.
+    fn span(&self) -> Option<TimeSpan> {
+        let span = self.reader.span()?;
+        let newest = self.newest_dropped.map_or(span.newest, |dropped| span.newest.max(dropped));
+        Some(TimeSpan { newest, ..span })
     }
 
     /// Whether the file may have rows from `start` to `stop`; both are inclusive, and empty means unbounded.

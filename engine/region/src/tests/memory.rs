@@ -489,6 +489,32 @@ fn a_daughter_knows_the_markers_that_its_parent_has_dropped() {
     assert_eq!(daughter.all(), "b/f:q@1002000=value");
 }
 
+/// All cells of a file have expired, but not a marker that was dropped before the file was written.
+#[test]
+fn a_file_stays_until_its_dropped_markers_have_expired() {
+    let bench = bench(Level::Eager, 1_000, family().with("TTL", "60"));
+    bench.put("a", "f:q", -1, "value");
+    bench.world.advance(Duration::from_secs(1));
+    bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+    bench.world.advance(Duration::from_secs(1));
+    let before = bench.memory().counts.sealed;
+    while bench.memory().counts.sealed == before {
+        bench.put("b", "f:q", 950_000, "filling");
+    }
+    bench.compact_memory();
+    assert!(!raw(&bench).contains("a/"), "{}", raw(&bench));
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.put("d", "f:q", -1, "value");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.world.advance(Duration::from_secs(20));
+    let compact = || bench.region.compact(&CompactionRequest::default()).expect("compacted");
+    assert_eq!(compact(), 0);
+    bench.put("a", "f:q", 1_000_500, "older");
+    assert!(!bench.all().contains("a/"), "{}", bench.all());
+    bench.world.advance(Duration::from_secs(60));
+    assert_eq!(compact(), 1, "the marker has expired");
+}
+
 #[test]
 fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
     let bench = bench(Level::Eager, 1_000, family());
