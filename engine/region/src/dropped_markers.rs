@@ -233,6 +233,10 @@ impl PendingDrops {
         (!late.many).then(pending)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dropped.is_empty()
+    }
+
     /// Whether the marker's timestamp is old enough, and it has no tags.
     pub(crate) fn may_drop(&self, marker: Cell<'_>) -> bool {
         marker.timestamp().0 < self.below && marker.tags().is_empty()

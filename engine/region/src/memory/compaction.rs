@@ -160,7 +160,7 @@ impl Region {
         history.remember(event);
     }
 
-    pub(super) fn drop_redundant(
+    pub(crate) fn drop_redundant(
         &self,
         store: &Store,
         view: &View,
@@ -184,9 +184,10 @@ impl Region {
                 // the next compaction tries again.
                 Some(pending_drops) if pending_drops.is_overtaken(&late) => false,
                 pending_drops => {
-                    let dropped_markers =
-                        pending_drops.map(|pending_drops| pending_drops.with(&view.dropped_markers));
-                    store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon, dropped_markers)
+                    let dropped = pending_drops
+                        .filter(|pending_drops| !pending_drops.is_empty())
+                        .map(|pending_drops| (pending_drops.with(&view.dropped_markers), &view.files[..]));
+                    store.replace_in_pipeline(segments, Arc::clone(&compacted), horizon, dropped)
                 }
             }
         };

@@ -10,6 +10,7 @@ use crate::accordion::{MemoryLoad, SegmentLoad};
 use crate::dropped_markers::DroppedMarkers;
 use crate::region::Region;
 use crate::store::Store;
+use crate::store_file::StoreFile;
 use crate::view::{Sealed, View};
 
 /// Number of segments that may wait for the background threads in addition to the pipeline's limit.
@@ -87,26 +88,31 @@ impl Store {
     }
 
     /// Replaces `old`, neighbours in the pipeline, by `new`. Returns `false` if a flush has taken them. Afterwards the
-    /// read point of a reader must not be smaller than `horizon`. `dropped_markers`, if given, becomes the list of
-    /// dropped markers.
+    /// read point of a reader must not be smaller than `horizon`. `dropped`, if given, has the new list of dropped
+    /// markers, and the files that were asked whether these mask anything. If the store has another file by now, such as a
+    /// bulk-loaded one, nothing is replaced and `false` is returned.
     pub(super) fn replace_in_pipeline(
         &self,
         old: &[Arc<Segment>],
         new: Arc<Segment>,
         horizon: SequenceId,
-        dropped_markers: Option<DroppedMarkers>,
+        dropped: Option<(DroppedMarkers, &[Arc<StoreFile>])>,
     ) -> bool {
         let mut replaced = false;
         self.view.rcu(|view| {
             let is_old = |segment: &Arc<Segment>| old.iter().any(|old| Arc::ptr_eq(old, segment));
-            let place = view.pipeline.iter().position(is_old);
+            let may_drop = dropped.as_ref().is_none_or(|(_, asked)| {
+                let was_asked = |file: &Arc<StoreFile>| asked.iter().any(|other| Arc::ptr_eq(other, file));
+                view.files.iter().all(was_asked)
+            });
+            let place = view.pipeline.iter().position(is_old).filter(|_| may_drop);
             // A flush takes all segments of the pipeline at once. So they are all still there, or none is.
             replaced = place.is_some();
             let Some(place) = place else { return Arc::clone(view) };
             let mut pipeline: Vec<Arc<Segment>> =
                 view.pipeline.iter().filter(|segment| !is_old(segment)).cloned().collect();
             pipeline.insert(place, Arc::clone(&new));
-            let dropped_markers = dropped_markers.as_ref().unwrap_or(&view.dropped_markers).clone();
+            let dropped_markers = dropped.as_ref().map_or(&view.dropped_markers, |(list, _)| list).clone();
             Arc::new(View {
                 pipeline,
                 horizon: view.horizon.max(horizon),

@@ -516,6 +516,26 @@ fn a_file_stays_until_its_dropped_markers_have_expired() {
 }
 
 #[test]
+fn a_marker_stays_if_a_file_comes_while_memory_is_compacted() {
+    let bench = bench(Level::Eager, 1_000, family());
+    bench.put("a", "f:q", -1, "value");
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    bench.world.advance(Duration::from_secs(1));
+    bench.delete("a", "f:q", -1, CellType::DeleteColumn);
+    bench.world.advance(Duration::from_secs(1));
+    let before = bench.memory().counts.sealed;
+    while bench.memory().counts.sealed == before {
+        bench.put("z", "f:q", -1, "filling");
+    }
+    // A bulk load lists the file after the compaction has begun with this view.
+    let store = &bench.region.stores[0];
+    let view = crate::view::View { files: Vec::new(), ..crate::view::View::clone(&store.view.load()) };
+    bench.region.drop_redundant(store, &view, bench.region.read_point(), memstore::Cleaning::ALL, None);
+    assert_eq!(raw(&bench), "a/f:q@1001000! a/f:q@1000000=value");
+    assert!(!bench.all().contains("a/"), "{}", bench.all());
+}
+
+#[test]
 fn a_marker_stays_while_an_older_put_is_elsewhere_in_memory() {
     let bench = bench(Level::Eager, 1_000, family());
     bench.put("a", "f:q", -1, "value");
