@@ -207,9 +207,20 @@ impl Janitor {
     }
 
     /// Asks every holder which of `names` it needs, and sets their entries of `held` to true.
+    ///
+    /// A holder can pass a file on while the others are asked: a clone links the files of a snapshot, which is then
+    /// deleted, and a snapshot names the files of a clone, which is then dropped. So links are asked before the
+    /// snapshots, and again after them.
     fn ask(&self, names: &[FileName], held: &mut [bool]) -> Result<()> {
         self.ask_except(None, names, held)?;
-        if names.is_empty() || env::planted(21) { Ok(()) } else { self.snapshots.mark_held(names, held) }
+        if names.is_empty() || env::planted(21) {
+            return Ok(());
+        }
+        self.snapshots.mark_held(names, held)?;
+        if held.iter().all(|held| *held) {
+            return Ok(());
+        }
+        self.holders.iter().try_for_each(|holder| holder.mark_held(names, held))
     }
 
     /// Asks every holder except snapshots which of `names` it needs, and sets their entries of `held` to true. The

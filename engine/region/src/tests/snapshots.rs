@@ -59,6 +59,46 @@ fn a_snapshot_lists_flushed_writes_or_files_alone() {
     assert!(matches!(region.snapshot(false), Err(Error::NotServing(_))));
 }
 
+/// A holder that needs no file. When it is first asked, something else happens.
+struct Meanwhile(env::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl FileHolder for Meanwhile {
+    fn mark_held(&self, _: &[FileName], _: &mut [bool]) -> Result<()> {
+        if let Some(act) = self.0.lock().take() {
+            act();
+        }
+        Ok(())
+    }
+}
+
+/// The janitor has asked for links when the clone is made, and has not asked for snapshots when the snapshot is deleted.
+#[test]
+fn a_file_that_passes_from_a_snapshot_to_a_clone_stays() {
+    let server = Arc::new(Server::new());
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let manifest = region.snapshot(true).expect("listed");
+    store(&server, "s", vec![manifest.clone()]);
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    let places = names(&manifest).into_iter();
+    let places: Vec<_> = places.map(|name| Server::folder(region.info()).join("f").join(&name)).collect();
+    let cloned = Arc::new(env::sync::Mutex::new(None));
+    let act = {
+        let (server, cloned) = (Arc::clone(&server), Arc::clone(&cloned));
+        move || {
+            let region = clone(&server, "other:c", &manifest).expect("cloned");
+            delete(&server, "s");
+            // Otherwise the files would stay because they are open.
+            drop(region);
+            *cloned.lock() = Some(());
+        }
+    };
+    let meanwhile = Meanwhile(env::sync::Mutex::new(Some(Box::new(act))));
+    let janitor = server.janitor().asking(Arc::new(meanwhile));
+    assert_eq!(janitor.collect(&places).expect("asked"), []);
+    assert!(cloned.lock().is_some());
+    assert_eq!(rows(&server.open(&Server::info("other:c", 9), f())), "a b");
+}
+
 #[test]
 fn files_stay_while_a_snapshot_names_them() {
     let server = Server::new();
