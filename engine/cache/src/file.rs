@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use env::HashMap;
 use smallvec::SmallVec;
 
 use crate::bucket::Mark;
@@ -458,11 +459,33 @@ impl File {
     /// Removes a deleted file: evicts its blocks, and admits none from now on. Returns the number of evicted blocks.
     pub fn remove(&self) -> usize {
         let mut files = self.cache.files.lock();
-        if files.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.known)) {
+        if self.is_in(&files) {
             files.remove(&self.name);
         }
         drop(files);
         self.cache.forget(&self.known)
+    }
+
+    /// Like [`remove`](File::remove), for a file that one of its users needs no more. If others have the file open, its
+    /// blocks are evicted, and these users may cache them again.
+    pub fn remove_unless_shared(&self) -> usize {
+        let mut files = self.cache.files.lock();
+        let is_listed = self.is_in(&files);
+        // Nobody can open the file while the list is locked. The list has one of these references, and `self` another.
+        if Arc::strong_count(&self.known) > 1 + usize::from(is_listed) {
+            drop(files);
+            return self.evict();
+        }
+        if is_listed {
+            files.remove(&self.name);
+        }
+        drop(files);
+        self.cache.forget(&self.known)
+    }
+
+    /// Whether `files`, the cache's list of files, has this file under its name.
+    fn is_in(&self, files: &HashMap<Box<str>, Arc<FileEntry>>) -> bool {
+        files.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.known))
     }
 
     /// Returns the cache that the file is read through.

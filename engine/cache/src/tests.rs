@@ -63,6 +63,19 @@ fn a_cached_block_is_found_until_its_file_is_removed() {
 }
 
 #[test]
+fn a_file_that_another_user_has_open_is_not_removed() {
+    let cache = Arc::new(Cache::with_bytes(1 << 20));
+    let file = cache.open_file("a", 9, of_table("t"));
+    let clone = cache.open_file("a", 9, of_table("u"));
+    assert!(!is_hit(&clone, 3));
+    assert_eq!(file.remove_unless_shared(), 1);
+    assert!(!is_hit(&clone, 3) && is_hit(&clone, 3), "it is read into the cache again");
+    drop(file);
+    assert_eq!(clone.remove_unless_shared(), 1);
+    assert!(clone.is_gone() && !is_hit(&clone, 3) && !is_hit(&clone, 3));
+}
+
+#[test]
 fn a_peek_returns_the_cached_block_and_is_not_counted() {
     for of_bucket in [false, true] {
         let cache = Cache::with_bytes(1 << 20);

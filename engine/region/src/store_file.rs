@@ -266,10 +266,10 @@ impl StoreFile {
     }
 
     /// Tells the cache that the store no longer uses the file. Blocks of a link's or reference's target stay, since
-    /// others may use them.
+    /// others may use them. A clone on the same server may also use a file of this store.
     pub(crate) fn forget_blocks(&self) {
         if self.name.is_own() {
-            self.reader.cached().remove();
+            self.reader.cached().remove_unless_shared();
         }
     }
 }

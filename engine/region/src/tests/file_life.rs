@@ -280,6 +280,20 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
 }
 
 #[test]
+fn a_clone_reads_from_the_cache_after_its_source_was_compacted() {
+    let server = Server::new();
+    let region = region_of(&server, "ns:t", &["a", "b"]);
+    let info = Server::info("other", 9);
+    region.write_heir(&Server::folder(&info), &InheritedFiles::Links).expect("written");
+    let clone = server.open(&info, f());
+    assert_eq!(rows(&clone), "a b");
+    region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+    let get = |mode| clone.get(&Scan::get("a".into()), mode, &mut Shown::default());
+    assert_eq!(get(ReadMode::Any).expect("read"), 1);
+    assert_eq!(get(ReadMode::MemoryOnly).expect("the block is in memory"), 1);
+}
+
+#[test]
 fn a_link_to_a_half_is_that_half() {
     let server = Server::new();
     let parent = region_of(&server, "t", &["a", "z"]);
