@@ -260,9 +260,18 @@ impl Region {
             Err(error) if error.kind() == Kind::Exists => {
                 let has = |capability| self.files.capabilities().has(capability);
                 let source = self.files.open(&staged.place)?;
-                if !has(Capability::OneProcess) && storage::is_copy(&*source, &*self.files, &place)? {
-                    // Another server may have taken the region over, loaded the same file, and listed it.
+                let may_be_listed = store.tracker.lock().is_in_doubt();
+                let is_kept = may_be_listed || !has(Capability::OneProcess);
+                if is_kept && storage::is_copy(&*source, &*self.files, &place)? {
+                    // Another server may have taken the region over, loaded the same file, and listed it. Or an earlier
+                    // attempt may have listed it.
                     Ok(())
+                } else if may_be_listed {
+                    Err(error.because(format!(
+                        "an earlier attempt has left a file with other bytes, which the list in {} may name; flush the region \
+                         after a write, which ends the doubt, and load the file again",
+                        store.folder
+                    )))
                 } else if has(Capability::SyncPrefix) {
                     // A crash during an earlier attempt may have left an incomplete file with this name. No list of
                     // this region names it, so it is replaced.

@@ -17,7 +17,7 @@ use crate::view::View;
 
 /// Writes a file as a job does: rows with one column each, whose cells have no sequence id. `column` is
 /// `family:qualifier`.
-fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[&str]) {
+pub(super) fn write_file(files: &Memory, name: &str, column: &str, timestamp: i64, rows: &[&str]) {
     let name = FileName::new(name);
     let file = files.create(&name).expect("new");
     let mut writer = Writer::create(file, name, WriterOptions::default());

@@ -138,6 +138,55 @@ fn a_store_in_doubt_keeps_files_and_commits_nothing() {
 }
 
 #[test]
+fn a_repeated_load_keeps_the_file_that_a_list_in_doubt_may_name() {
+    let name = FileName::new("job/f/one");
+    let load = |files: &Memory| BulkLoad {
+        files: vec![BulkFile {
+            family: "f".into(),
+            path: name.to_string(),
+            file: files.open(&name),
+            within: Some(name.clone()),
+        }],
+        assign_sequence: false,
+        copy: false,
+        token: Some("token".to_owned()),
+    };
+    let in_doubt = || {
+        let files = Memory::new();
+        super::bulk_load::write_file(&files, name.as_str(), "f:q", 5, &["a"]);
+        let (doubtful, region, log) = open(&files);
+        *doubtful.told.lock() = Told { swaps: 1, cannot_read: true };
+        let error = region.bulk_load(&load(&files)).expect_err("nobody knows what the list is");
+        assert!(matches!(error, Error::InDoubt { .. }), "{error}");
+        (files, doubtful, region, log)
+    };
+    // The process dies at each act of the repeated load.
+    for act in 1..=10 {
+        let (files, _doubtful, region, _log) = in_doubt();
+        files.set_fault(Some(storage::memory::Fault {
+            act: files.acts() + act,
+            kind: Kind::Failed,
+            outcome: Outcome::DidNotHappen,
+            last: true,
+        }));
+        region.bulk_load(&load(&files)).expect_err("dead, or still in doubt");
+        files.set_fault(None);
+        assert_restarts(&files, "a");
+    }
+    let (files, doubtful, region, _log) = in_doubt();
+    doubtful.told.lock().cannot_read = false;
+    assert!(matches!(region.bulk_load(&load(&files)), Ok(BulkLoadOutcome::Loaded { .. })));
+    assert_restarts(&files, "a");
+    // A file with other bytes does not replace the one that may be listed.
+    let (files, _doubtful, region, _log) = in_doubt();
+    files.delete(&name).expect("deleted");
+    super::bulk_load::write_file(&files, name.as_str(), "f:q", 5, &["b"]);
+    let error = region.bulk_load(&load(&files)).expect_err("another file").to_string();
+    assert!(error.contains("flush the region"), "{error}");
+    assert_restarts(&files, "a");
+}
+
+#[test]
 fn a_compaction_with_an_uncertain_list_is_complete_or_without_effect() {
     for is_decided in [true, false] {
         let files = Memory::new();
