@@ -241,7 +241,7 @@ impl Region {
         let loaded = flushed.and_then(|_| {
             let given = if load.assign_sequence { sequence } else { SequenceId::ZERO };
             let arrived: Result<Vec<Arrived<'_>>> =
-                staged.iter().map(|file| self.name_finally(file, given)).collect();
+                staged.iter().map(|file| self.name_finally(file, given, sequence)).collect();
             self.list(&arrived?, sequence, load.assign_sequence)
         });
         if !matches!(loaded, Err(Error::Aborted(_))) {
@@ -250,10 +250,16 @@ impl Region {
         loaded
     }
 
-    /// Gives a staged file its final name, and opens it.
-    fn name_finally<'a>(&self, staged: &Staged<'a>, sequence: SequenceId) -> Result<Arrived<'a>> {
+    /// Gives a staged file its final name, and opens it. Its cells get the sequence id `given`, and readers see them when
+    /// the write `sequence` is complete.
+    fn name_finally<'a>(
+        &self,
+        staged: &Staged<'a>,
+        given: SequenceId,
+        sequence: SequenceId,
+    ) -> Result<Arrived<'a>> {
         let store = staged.store;
-        let name = StoreFileName::loaded(&staged.digest, sequence);
+        let name = StoreFileName::loaded(&staged.digest, given);
         let place = store.folder.join(&name);
         let pin = self.pin_new(&place)?;
         let linked = match self.files.link(&staged.place, &place) {
@@ -291,7 +297,9 @@ impl Region {
                 open_files: &self.options.open_files,
             };
             let size = self.files.open(&place)?.size();
-            StoreFile::open(&opener, &store.folder, Listed { name, size, reference: None })
+            let mut file = StoreFile::open(&opener, &store.folder, Listed { name, size, reference: None })?;
+            file.visible_from = sequence;
+            Ok(file)
         });
         match file {
             Ok(file) => Ok(Arrived { store, file: Arc::new(file), _pin: pin }),

@@ -400,11 +400,13 @@ impl Region {
         };
         let new: Vec<Arc<StoreFile>> = made.iter().map(|new| Arc::clone(&new.file)).collect();
         made.iter().for_each(|made| self.account.compacted(made.file.listed.size));
+        // A reader that may not see a bulk-loaded file must not see its cells in the new file either.
+        let horizon = chosen.iter().map(|file| file.visible_from).fold(newest, SequenceId::max);
         let commit = Commit {
             remove: &chosen,
             add: new.clone(),
             are_oldest: false,
-            view: &|view| View { horizon: view.horizon.max(newest), ..view.clone() },
+            view: &|view| View { horizon: view.horizon.max(horizon), ..view.clone() },
             while_closing: false,
             marker: Some((wal::Kind::Compaction, self.write.lock().last_sequence)),
         };

@@ -201,7 +201,8 @@ impl Store {
         };
         // For a single row the Bloom filter is checked later, when the heap seeks the row.
         let is_range = !scan.is_one_row() && !scan.reversed;
-        for file in view.files.iter().rev().filter(|file| may_help(file)) {
+        let is_visible = |file: &StoreFile| file.visible_from <= read_point;
+        for file in view.files.iter().rev().filter(|file| is_visible(file) && may_help(file)) {
             if !scan.is_one_row() && !self.has_rows_of(file, scan) {
                 continue;
             }

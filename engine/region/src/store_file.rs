@@ -41,6 +41,9 @@ pub(crate) struct StoreFile {
     /// The sequence id of the file's cells if it was bulk-loaded, zero if the load assigned none; `None` for all other
     /// files.
     loaded_as: Option<SequenceId>,
+    /// Readers with a smaller read point do not see the file. Zero unless this process has bulk-loaded the file: then the
+    /// sequence id of the load, also if the cells have none, because the files of other families are listed later.
+    pub(crate) visible_from: SequenceId,
     half: Option<Arc<Reference>>,
     /// The stripe that the file names as its own.
     pub(crate) stripe: Option<StripeRange>,
@@ -157,6 +160,7 @@ impl StoreFile {
             newest_dropped: dropped_markers.newest(),
             dropped_markers,
             loaded_as: loaded,
+            visible_from: SequenceId::ZERO,
             half,
             stripe,
             has_mob_references,

@@ -10,7 +10,7 @@ use hfile::{StoreFileInfo, Writer, WriterOptions};
 use storage::memory::Fault;
 use storage::{Capabilities, Capability, FileReader, Kind, Outcome};
 
-use super::file_life::Server;
+use super::file_life::{Server, rows};
 use super::*;
 use crate::commit::Commit;
 use crate::view::View;
@@ -550,6 +550,8 @@ enum Step {
     Note,
     /// The lists of a store are looked for.
     Lists,
+    /// A list of family `g` with a bulk-loaded file is written.
+    ListOfG,
 }
 
 impl Interrupted {
@@ -592,6 +594,10 @@ impl storage::Overlay for Interrupted {
         if name.last() == crate::BULK_LOAD_NOTE && new.len() > 20 {
             self.interrupt(&Step::Note);
         }
+        let lists_a_load = new.windows(7).any(|part| part == b"_SeqId_");
+        if lists_a_load && name.as_str().contains("/g/.filelist/") {
+            self.interrupt(&Step::ListOfG);
+        }
         self.below.swap(name, expected, new)
     }
 }
@@ -627,13 +633,22 @@ fn open_next(files: &Memory) -> Arc<Region> {
 
 /// Loads files of the region's own storage into both families.
 fn load_both(region: &Region, files: &Memory, name: &str) -> Result<BulkLoadOutcome> {
+    load_both_as(region, files, name, true)
+}
+
+fn load_both_as(
+    region: &Region,
+    files: &Memory,
+    name: &str,
+    assign_sequence: bool,
+) -> Result<BulkLoadOutcome> {
     let file = |family: &'static str| {
         let name = FileName::new(format!("job/{family}/{name}"));
         let (path, file) = (name.to_string(), files.open(&name));
         BulkFile { family: family.into(), path, file, within: Some(name) }
     };
     let files = vec![file("f"), file("g")];
-    region.bulk_load(&BulkLoad { files, assign_sequence: true, copy: false, token: Some("token".to_owned()) })
+    region.bulk_load(&BulkLoad { files, assign_sequence, copy: false, token: Some("token".to_owned()) })
 }
 
 /// Returns the number of files in each family.
@@ -657,6 +672,32 @@ fn suspend_a_load(step: Step, act: fn(&Region, &Memory)) -> (Memory, Arc<Region>
     load_both(&suspended, &files, "one").expect_err("another server has the region");
     let next = next.lock().take().expect("opened meanwhile");
     (files, next)
+}
+
+#[test]
+fn a_reader_sees_no_part_of_a_load_that_is_in_some_families_only() {
+    for assign_sequence in [true, false] {
+        let files = shared();
+        let opened = Arc::new(Mutex::new(None::<Arc<Region>>));
+        let meanwhile = Arc::new(Mutex::new(None));
+        let interrupted = {
+            let (opened, meanwhile) = (Arc::clone(&opened), Arc::clone(&meanwhile));
+            Interrupted::files(&files, Step::ListOfG, move || {
+                let region = opened.lock().take().expect("opened");
+                assert_eq!((rows(&region), counts(&region)), (String::new(), vec![1, 0]));
+                *meanwhile.lock() = Some(region.scanner(Scan::default()).expect("serving"));
+            })
+        };
+        let region = Region::open(two_families(&files, interrupted)).expect("opened");
+        *opened.lock() = Some(Arc::clone(&region));
+        assert!(is_loaded(&load_both_as(&region, &files, "one", assign_sequence)));
+        assert_eq!(rows(&region), "a a");
+        region.compact(&CompactionRequest { major: true, families: Vec::new() }).expect("compacted");
+        assert_eq!(rows(&region), "a a");
+        let (mut scanner, mut shown) = (meanwhile.lock().take().expect("opened"), Shown::default());
+        while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+        assert_eq!(shown.0, Vec::<String>::new());
+    }
 }
 
 #[test]
