@@ -1,11 +1,13 @@
 //! Implements [`Files`](crate::Files) in a folder on this machine's disk.
 //!
-//! `fdatasync` makes a file's bytes durable. `fsync` of its folder, and of each parent folder that was created for it,
-//! makes its name durable. [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames
-//! it over the old one. Files are renamed only there and in [`reuse_space`](crate::Files::reuse_space), and no caller
-//! notices.
+//! `fdatasync` makes a file's bytes durable. `fsync` of its folder, and of each parent folder, makes its name durable.
+//! A folder that exists may have been created by a process that could not sync its parent. So the parent of each folder
+//! is synced once in the life of a process.
+//!
+//! [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames it over the old one.
+//! Files are renamed only there and in [`reuse_space`](crate::Files::reuse_space), and no caller notices.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
@@ -32,14 +34,16 @@ pub struct Local {
     root: PathBuf,
     /// Held by a swap while it reads, compares and replaces.
     swapping: Mutex<()>,
-    /// Held while folders are created or removed. So a folder that a writer has found is durable, and is not removed
-    /// before the writer has created its file.
-    folders: Mutex<()>,
+    /// The folders whose names are known to be durable. Held while folders are created or removed. So a folder that a
+    /// writer has found is durable, and is not removed before the writer has created its file.
+    folders: Mutex<HashSet<PathBuf>>,
     /// The files that have a writer, each with the lock that a seal takes. Only this process writes here, so no other
     /// file has a writer.
     writers: Arc<Mutex<HashMap<FileName, Arc<Seal>>>>,
     /// Renames a file; tests replace it by a function that fails.
     rename: fn(&Path, &Path) -> io::Result<()>,
+    /// Syncs the parent of a folder; tests replace it by a function that fails.
+    sync_parent: fn(&Path) -> io::Result<()>,
     /// `None` if this process cannot write to the folder.
     _lock: Option<File>,
 }
@@ -89,9 +93,10 @@ impl Local {
         Local {
             root,
             swapping: Mutex::new(()),
-            folders: Mutex::new(()),
+            folders: Mutex::default(),
             writers: Arc::default(),
             rename: |from, to| fs::rename(from, to),
+            sync_parent: sync_folder,
             _lock: lock,
         }
     }
@@ -147,6 +152,23 @@ impl Local {
         name.parent().map_or_else(|| self.root.clone(), |folder| self.path(&folder))
     }
 
+    /// Creates a folder of this storage and its missing parents, and makes the name of each durable. `durable` has those
+    /// that are known to be durable.
+    fn make_durable(&self, durable: &mut HashSet<PathBuf>, folder: &Path) -> io::Result<()> {
+        if durable.contains(folder) && folder.is_dir() {
+            return Ok(());
+        }
+        let parent = match folder.parent() {
+            Some(parent) if folder != self.root => parent,
+            _ => return make_folder(folder),
+        };
+        self.make_durable(durable, parent)?;
+        create_folder(folder)?;
+        (self.sync_parent)(parent)?;
+        durable.insert(folder.to_owned());
+        Ok(())
+    }
+
     /// Reads a small object; returns `None` if it does not exist.
     fn current(&self, name: &FileName) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(name)) {
@@ -196,15 +218,18 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     }
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         make_folder(parent)?;
-        match fs::create_dir(folder) {
-            Ok(()) => return sync_folder(parent),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => return Ok(()),
-            Err(error) => return Err(error),
-        }
+        create_folder(folder)?;
+        return sync_folder(parent);
     }
+    create_folder(folder)?;
+    sync_folder(Path::new("."))
+}
+
+/// Creates one folder, unless it exists.
+fn create_folder(folder: &Path) -> io::Result<()> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(error),
-        _ => sync_folder(Path::new(".")),
+        _ => Ok(()),
     }
 }
 
@@ -220,8 +245,8 @@ impl Files for Local {
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
         let folder = self.folder_of(name);
-        let _alone = self.folders.lock();
-        make_folder(&folder).map_err(failed)?;
+        let mut folders = self.folders.lock();
+        self.make_durable(&mut folders, &folder).map_err(failed)?;
         let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
         Ok(self.writer(file, name, folder, None))
     }
@@ -234,11 +259,11 @@ impl Files for Local {
     ) -> Result<Box<dyn FileWriter>> {
         let failed = |source: io::Error| Error::from_io(&source, Outcome::MayHaveHappened, name, "create");
         let (path, old_path, folder) = (self.path(name), self.path(given_up), self.folder_of(name));
-        let _alone = self.folders.lock();
+        let mut folders = self.folders.lock();
         let file = OpenOptions::new().write(true).open(&old_path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         file.write_all_at(marker, 0).and_then(|()| file.sync_data()).map_err(failed)?;
-        make_folder(&folder).map_err(failed)?;
+        self.make_durable(&mut folders, &folder).map_err(failed)?;
         renameat_with(CWD, &old_path, CWD, &path, RenameFlags::NOREPLACE)
             .map_err(|source| failed(source.into()))?;
         sync_folder(&folder).map_err(failed)?;
@@ -250,8 +275,8 @@ impl Files for Local {
         // The creator of the file may not have synced it, so it is synced now.
         File::open(self.path(from)).and_then(|file| file.sync_all()).map_err(failed)?;
         let folder = self.folder_of(to);
-        let _alone = self.folders.lock();
-        make_folder(&folder)
+        let mut folders = self.folders.lock();
+        self.make_durable(&mut folders, &folder)
             .and_then(|()| fs::hard_link(self.path(from), self.path(to)))
             .and_then(|()| sync_folder(&folder))
             .map_err(failed)
@@ -310,13 +335,15 @@ impl Files for Local {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::from_io(&error, Outcome::DidNotHappen, name, "delete")),
         }
-        let _alone = self.folders.lock();
+        let mut folders = self.folders.lock();
         let mut folder = name.parent();
         while let Some(empty) = folder.filter(|folder| *folder != FileName::root()) {
+            let path = self.path(&empty);
             // The folder is not empty, or another thread has removed it. Then its parents stay, too.
-            if fs::remove_dir(self.path(&empty)).is_err() {
+            if fs::remove_dir(&path).is_err() {
                 break;
             }
+            folders.remove(&path);
             folder = empty.parent();
         }
         Ok(())
@@ -342,8 +369,8 @@ impl Files for Local {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
         let folder = self.folder_of(name);
-        let _folders_stay = self.folders.lock();
-        make_folder(&folder).map_err(before)?;
+        let mut folders = self.folders.lock();
+        self.make_durable(&mut folders, &folder).map_err(before)?;
         let aside = folder.join(format!("{}{ASIDE}", name.last()));
         let write_aside = || -> io::Result<()> {
             let mut file = File::create(&aside)?;
@@ -535,7 +562,50 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    #[test]
+    fn a_folder_is_used_only_after_its_parent_was_synced() {
+        static FAILS: AtomicBool = AtomicBool::new(true);
+        static SYNCED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+        let folder =
+            std::env::temp_dir().join(format!("bellows-storage-folders-{:x}", env::World::real().random()));
+        let open = || {
+            let mut files = Local::open(&folder).expect("a folder");
+            files.sync_parent = |folder| {
+                if FAILS.load(Ordering::Relaxed) {
+                    return Err(io::Error::from_raw_os_error(5));
+                }
+                SYNCED.lock().push(folder.to_owned());
+                sync_folder(folder)
+            };
+            files
+        };
+        let created = |files: &Local, name: &str| files.create(&FileName::new(name)).map(drop);
+        let synced = || std::mem::take(&mut *SYNCED.lock());
+        let parents = || [folder.clone(), folder.join("a")];
+        let files = open();
+        created(&files, "a/b/one").expect_err("the parent cannot be synced");
+        FAILS.store(false, Ordering::Relaxed);
+        created(&files, "a/b/one").expect("created");
+        assert_eq!(synced(), parents(), "the first attempt has created a folder");
+        created(&files, "a/b/two").expect("created");
+        assert_eq!(synced(), [] as [PathBuf; 0], "once is enough");
+        drop(files);
+        let files = open();
+        created(&files, "a/b/three").expect("created");
+        assert_eq!(synced(), parents(), "another process may have failed");
+        for name in ["a/b/one", "a/b/two", "a/b/three"] {
+            files.delete(&FileName::new(name)).expect("deleted");
+        }
+        assert!(!folder.join("a").exists());
+        created(&files, "a/b/one").expect("created");
+        assert_eq!(synced(), parents(), "the folders are new");
+        drop(files);
+        fs::remove_dir_all(&folder).expect("the test's own folder");
+    }
 
     #[test]
     fn a_rename_that_happened_and_reported_failure_may_have_happened() {
