@@ -42,6 +42,12 @@ pub(crate) fn build(package: &str) -> Result<PathBuf, String> {
     Ok(target().join("debug").join(package))
 }
 
+/// Builds the program of a package in a profile of its own. Returns its path.
+pub(crate) fn build_in_profile(package: &str, profile: &str) -> Result<PathBuf, String> {
+    run("cargo", &["build", "--quiet", "--profile", profile, "--package", package])?;
+    Ok(target().join(profile).join(package))
+}
+
 /// Builds an example of the client, unless it is built. Returns its path.
 pub(crate) fn build_example(example: &str) -> Result<PathBuf, String> {
     if !ALL_BUILT.load(Ordering::Relaxed) {

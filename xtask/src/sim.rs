@@ -4,7 +4,7 @@
 //! As many processes run at a time as the machine has processors.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::{Outcome, programs};
 
 /// The usage of the command.
-pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]…
+pub(crate) const USAGE: &str = "       cargo xtask sim [--seeds FROM..TO [--once]] | --seed N [--transcript [--steps]] [--planted N] [--fault KIND]… [--workload NAME]…
                     [--only] [--preset NAME]…
                   | planted [--hunts N] [--seeds N] [--only N,N,…]   (each mistake that the code has for this is found, from several first seeds)";
 
@@ -36,14 +36,16 @@ pub(crate) fn suite() -> Outcome {
 
 /// Runs `cargo xtask sim` with these arguments.
 pub(crate) fn run(words: &[&str]) -> Outcome {
-    programs::build("sim")?;
+    if let ["--seeds", range, "--once"] = words {
+        let (from, to) = ends(range)?;
+        return seeds(&programs::build_in_profile("sim", "proof")?, from, to, &["--once"]);
+    }
+    let program = programs::build("sim")?;
     match words {
-        [] => seeds(0, SEEDS),
+        [] => seeds(&program, 0, SEEDS, &[]),
         ["--seeds", range] => {
-            let ends =
-                range.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
-            let (from, to) = ends.ok_or_else(|| format!("{range} is no range of seeds such as 0..200"))?;
-            seeds(from, to)
+            let (from, to) = ends(range)?;
+            seeds(&program, from, to, &[])
         }
         ["planted", options @ ..] => {
             let (mut hunts, mut seeds, mut only) = (HUNTS, None, Vec::new());
@@ -55,9 +57,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
                     words => return Err(format!("{} is no option of planted", words.join(" "))),
                 }
             }
-            planted(hunts, seeds, &only)
+            planted(&program, hunts, seeds, &only)
         }
-        words => crate::run(&program().display().to_string(), words),
+        words => crate::run(&program.display().to_string(), words),
     }
 }
 
@@ -65,13 +67,14 @@ fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{word} is no number"))
 }
 
-fn program() -> PathBuf {
-    programs::target().join("debug/sim")
+/// Returns the first seed of a range such as `0..200`, and the one after its last.
+fn ends(range: &str) -> Result<(u64, u64), String> {
+    let ends = range.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+    ends.ok_or_else(|| format!("{range} is no range of seeds such as 0..200"))
 }
 
-fn simulate(words: &[&str]) -> Result<Output, String> {
-    let program = program();
-    let output = Command::new(&program).args(words).output();
+fn simulate(program: &Path, words: &[&str]) -> Result<Output, String> {
+    let output = Command::new(program).args(words).output();
     output.map_err(|error| format!("cannot start {}: {error}", program.display()))
 }
 
@@ -126,13 +129,14 @@ impl Sums {
     }
 }
 
-fn seeds(from: u64, to: u64) -> Outcome {
+/// Runs these seeds with these further options.
+fn seeds(program: &Path, from: u64, to: u64, options: &[&str]) -> Outcome {
     let began = Instant::now();
     let sums = Mutex::new(Sums::default());
     side_by_side((to - from).div_ceil(BATCH), |batch| {
         let first = from + batch * BATCH;
         let range = format!("{first}..{}", (first + BATCH).min(to));
-        let output = simulate(&["--seeds", &range])?;
+        let output = simulate(program, &[&["--seeds", &range], options].concat())?;
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
@@ -144,9 +148,10 @@ fn seeds(from: u64, to: u64) -> Outcome {
     let Sums { hours, cpu_seconds, counts } = sums.into_inner().expect("no panic");
     let speed = hours * 3600.0 / cpu_seconds.max(0.001);
     say!(
-        "{} seeds clean in {} s, each run twice: {hours:.2} h simulated by the first runs, {speed:.0} s in a second of CPU time",
+        "{} seeds clean in {} s, each run {}: {hours:.2} h simulated by the first runs, {speed:.0} s in a second of CPU time",
         to - from,
         began.elapsed().as_secs(),
+        if options.contains(&"--once") { "once" } else { "twice" },
     );
     for (what, (count, seeds)) in &counts {
         say!("  {count:>9} in {seeds:>5} seeds  {what}");
@@ -154,7 +159,7 @@ fn seeds(from: u64, to: u64) -> Outcome {
     if to - from >= SEEDS && speed < SPEED_MIN {
         return Err(format!("{speed:.0} s were simulated in a second of CPU time, {SPEED_MIN} are expected"));
     }
-    let list = simulate(&["--list-states"])?;
+    let list = simulate(program, &["--list-states"])?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let missed = unreached(&list, to - from, |state| counts.contains_key(state));
     if missed.is_empty() { Ok(()) } else { Err(format!("never reached: {}", missed.join(", "))) }
@@ -170,8 +175,8 @@ fn unreached(list: &str, seeds: u64, is_reached: impl Fn(&str) -> bool) -> Vec<&
 
 /// Hunts for each planted bug several times, each time from another first seed, in `seeds` seeds at most, or in as many
 /// as the bug says.
-fn planted(hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
-    let list = simulate(&["--list-planted"])?;
+fn planted(program: &Path, hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
+    let list = simulate(program, &["--list-planted"])?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let bugs: Vec<Vec<&str>> = list
         .lines()
@@ -182,7 +187,7 @@ fn planted(hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
     let seeds_max = |bug: &[&str]| seeds.map_or_else(|| number(bug[2]), Ok);
     side_by_side(bugs.len() as u64 * hunts, |index| {
         let (bug, hunt) = ((index / hunts) as usize, index % hunts);
-        let after = hunted(bugs[bug][0], bugs[bug][1], hunt * HUNT_STRIDE, seeds_max(&bugs[bug])?)?;
+        let after = hunted(program, bugs[bug][0], bugs[bug][1], hunt * HUNT_STRIDE, seeds_max(&bugs[bug])?)?;
         found.lock().expect("no panic")[bug].push(after.unwrap_or(u64::MAX));
         Ok(())
     })?;
@@ -209,14 +214,17 @@ fn planted(hunts: u64, seeds: Option<u64>, only: &[&str]) -> Outcome {
 
 /// Returns the number of seeds from `first` on until a planted bug is found, with the arguments `with`; `None` if
 /// `seeds_max` seeds do not find it. A seed that also fails without the bug does not count.
-fn hunted(bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
+fn hunted(program: &Path, bug: &str, with: &str, first: u64, seeds_max: u64) -> Result<Option<u64>, String> {
     let with: Vec<&str> = with.split_whitespace().collect();
     for at in 0..seeds_max {
         let seed = (first + at).to_string();
-        if simulate(&[&["--planted", bug, "--once", "--seed", &seed], &with[..]].concat())?.status.success() {
+        if simulate(program, &[&["--planted", bug, "--once", "--seed", &seed], &with[..]].concat())?
+            .status
+            .success()
+        {
             continue;
         }
-        if simulate(&[&["--once", "--seed", &seed], &with[..]].concat())?.status.success() {
+        if simulate(program, &[&["--once", "--seed", &seed], &with[..]].concat())?.status.success() {
             return Ok(Some(at + 1));
         }
     }
