@@ -40,7 +40,8 @@ pub struct Options {
     /// Time limit from connecting to the end of the connection header. Default 60 s. Key:
     /// `bellows.ipc.server.handshake.timeout`.
     pub handshake_max: Duration,
-    /// How long a client may pause in the middle of a request. Default 5 min. Key: `bellows.ipc.server.read.timeout`.
+    /// How long a client may take to send a request, or pause in the middle of a large one. Default 5 min. Key:
+    /// `bellows.ipc.server.read.timeout`.
     pub read_stall_max: Duration,
     /// How long a client may leave answers unread. Default 60 s. Key: `bellows.ipc.server.write.timeout`.
     pub write_stall_max: Duration,

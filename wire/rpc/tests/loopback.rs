@@ -318,6 +318,25 @@ fn clients_that_stop_sending_are_disconnected() {
 }
 
 #[test]
+fn a_client_that_sends_a_request_byte_by_byte_is_disconnected() {
+    let short = Duration::from_millis(50);
+    let fixture =
+        Fixture::new(Options { read_stall_max: short * 4, idle_threshold: usize::MAX, ..Options::default() });
+    fixture.run(async {
+        let mut slow = raw(&fixture).await;
+        slow.write_all(b"\x00\x00\x10\x00").await.expect("taken");
+        let mut bytes = 0;
+        // The server closes the connection with unread bytes, so the client may see a reset.
+        while slow.write_all(b"x").await.is_ok() && bytes < 200 {
+            bytes += 1;
+            env::sleep(short).await;
+        }
+        assert!(bytes < 200, "{bytes} bytes were taken, one after the other");
+        assert_eq!(fixture.server.counters().connections_expired, 1);
+    });
+}
+
+#[test]
 fn idle_connections_go_when_there_are_many() {
     let fixture = Fixture::new(Options {
         idle_max: Duration::from_millis(30),

@@ -36,7 +36,7 @@ keys! {
     MAX_IDLE_TIME: Millis = "hbase.ipc.client.connection.maxidletime", "10000";
     /// Maximum time from connecting to the end of the connection header.
     HANDSHAKE_TIMEOUT: Millis = "bellows.ipc.server.handshake.timeout", "60000";
-    /// Maximum pause of a client in the middle of a request, after which its connection is closed.
+    /// Maximum time for a request to arrive, or pause in the middle of a large one, after which the connection is closed.
     READ_TIMEOUT: Millis = "bellows.ipc.server.read.timeout", "300000";
     /// How long a client may leave answers unread before its connection is closed.
     WRITE_TIMEOUT: Millis = "bellows.ipc.server.write.timeout", "60000";

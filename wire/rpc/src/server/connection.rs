@@ -114,6 +114,9 @@ pub(super) struct Connection {
     wanted: usize,
     admission: Admission,
     received: Moment,
+    /// When the first bytes of the request arrived that the input has only a part of; later if the connection has paused
+    /// meanwhile. `None` if there is no such request.
+    begun: Option<Moment>,
     accepted: Moment,
     /// When the socket stopped accepting output; `None` while it accepts it.
     stalled: Option<Moment>,
@@ -150,6 +153,7 @@ impl Connection {
             wanted: 0,
             admission: Admission::None,
             received,
+            begun: None,
             accepted: received,
             stalled: None,
             timer,
@@ -193,6 +197,8 @@ impl Connection {
                     } else if served.starved && matches!(self.phase, Phase::Serving) {
                         if self.holds_back() {
                             self.leave_queue();
+                            // The client cannot send the rest meanwhile.
+                            self.begun = None;
                         } else if self.is_admitted(context) {
                             moved |= self.read(context);
                         }
@@ -272,6 +278,9 @@ impl Connection {
             match self.session.next(&mut self.input, &mut self.output) {
                 Step::Starved(wanted) => {
                     (self.wanted, self.prefetched) = (wanted, 0);
+                    if !self.input.is_empty() {
+                        self.begun.get_or_insert(self.received);
+                    }
                     let moved = served > 0 || self.output.len() > before;
                     return Served { requests: served, moved, starved: true };
                 }
@@ -301,6 +310,7 @@ impl Connection {
                 }
             }
             served += 1;
+            self.begun = None;
         }
         Served { requests: served, moved: served > 0, starved: false }
     }
@@ -425,6 +435,11 @@ impl Connection {
         }
     }
 
+    /// Whether the request that arrives is a large one that has its permit.
+    fn has_permit(&self) -> bool {
+        matches!(self.admission, Admission::Granted(..))
+    }
+
     fn leave_queue(&mut self) {
         if matches!(self.admission, Admission::Waiting(_)) {
             self.admission = Admission::None;
@@ -439,8 +454,7 @@ impl Connection {
         if self.input.capacity() - self.input.len() < READ_MIN {
             // A request with a permit gets all of its room at once. A buffer that grows would leave its smaller
             // predecessors behind.
-            let has_permit = matches!(self.admission, Admission::Granted(..));
-            self.input.reserve(if has_permit { self.wanted.max(room) } else { room });
+            self.input.reserve(if self.has_permit() { self.wanted.max(room) } else { room });
         }
         match poll_read(&mut self.stream, context, &mut self.input) {
             Poll::Pending => false,
@@ -523,6 +537,7 @@ impl Connection {
         let options = &self.shared.options;
         let now = self.shared.world.moment();
         let quiet = now.since(self.received);
+        let is_late = |begun| now.since(begun) >= options.read_stall_max;
         let crowded =
             || self.shared.gauges.connections_open.load(Ordering::Relaxed) > options.idle_threshold as u64;
         let answers = &self.shared.answers;
@@ -542,8 +557,10 @@ impl Connection {
         } else if matches!(self.admission, Admission::Waiting(_)) {
             // Here the client waits for an answer of this server, so there is no time limit.
             None
-        } else if !self.input.is_empty() && self.output.is_empty() && quiet >= options.read_stall_max {
+        } else if self.output.is_empty() && quiet >= options.read_stall_max && !self.input.is_empty() {
             Some("it stopped in the middle of a request")
+        } else if self.output.is_empty() && !self.has_permit() && self.begun.is_some_and(is_late) {
+            Some("it sent a request too slowly (bellows.ipc.server.read.timeout)")
         } else if self.flight.len() == 0 && self.output.is_empty() && quiet >= options.idle_max && crowded() {
             Some("it is idle and there are many others")
         } else {
