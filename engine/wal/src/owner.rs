@@ -4,7 +4,8 @@
 //! it, in three steps:
 //!
 //! 1. It replaces the object.
-//! 2. It [seals](storage::Files::seal) every file. From then on the previous owner's writes to open files fail.
+//! 2. It lists the files, checks that the object still names it, and [seals](storage::Files::seal) them. From then on the
+//!    previous owner's writes to open files fail.
 //! 3. It reads the files.
 //!
 //! The previous owner may still create a file, but it writes nothing to it: after creating a file, and before its first
@@ -157,8 +158,14 @@ impl Claim {
             }
         };
         let numbered = numbered_files(&**files, folder, noted)?;
+        let claim = Claim { register: Mutex::new(register), owner, previous, noted };
+        // A process that hung may find a file that a later owner has begun, and must not seal it. A later owner that
+        // comes after this check begins no file that was listed before it.
+        if !files.capabilities().has(Capability::OneProcess) {
+            claim.check()?;
+        }
         files.seal_all(&numbered.into_iter().map(|(_, name)| name).collect::<Vec<_>>())?;
-        Ok(Claim { register: Mutex::new(register), owner, previous, noted })
+        Ok(claim)
     }
 
     /// Raises the epoch in the object to at least `epoch`, for a log whose files are older than the object.

@@ -283,6 +283,49 @@ fn a_start_does_not_look_for_the_files_of_all_earlier_owners() {
     assert_eq!(noted, crate::owner::NotedFiles { first: 5, last: 6 });
 }
 
+/// Storage of which another process takes over the log before the first listing by its first owner.
+struct Overtaken {
+    store: Memory,
+    takeover: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl storage::Overlay for Overtaken {
+    fn below(&self) -> &dyn Files {
+        &self.store
+    }
+
+    fn list(&self, listed: &FileName) -> storage::Result<Vec<storage::Entry>> {
+        if self.store.load(&folder().join(crate::owner::OWNER), 1 << 10).is_ok()
+            && let Some(takeover) = self.takeover.lock().take()
+        {
+            takeover();
+        }
+        self.store.list(listed)
+    }
+}
+
+/// A process hangs after it has replaced the object `OWNER` and before it lists the files to seal.
+#[test]
+fn an_owner_that_was_replaced_before_it_seals_the_files_does_not_seal_those_of_its_successor() {
+    let (world, store) = (World::real(), Memory::with(Capabilities::NONE));
+    let later = Arc::new(Mutex::new(None));
+    let takeover = {
+        let (world, store, later) = (world.clone(), store.clone(), Arc::clone(&later));
+        move || {
+            let files = storage::Segmented::new(Arc::new(store), world.clone(), Duration::ZERO);
+            let opened = Log::open(world, Arc::new(files), folder(), options(1));
+            *later.lock() = Some(opened.expect("taken").0);
+        }
+    };
+    let overtaken = Overtaken { store, takeover: Mutex::new(Some(Box::new(takeover))) };
+    let files = storage::Segmented::new(Arc::new(overtaken), world.clone(), Duration::ZERO);
+    let error = Log::open(world, Arc::new(files), folder(), options(0)).expect_err("it was replaced");
+    assert!(matches!(&error, Error::Fenced { epoch: 2, by } if by == "owner-1"), "{error}");
+    let later = later.lock().take().expect("the other process has it");
+    let ticket = later.append(&edit("a", 1, &[1; 60])).expect("alive");
+    later.sync_blocking(ticket, Level::Disk).expect("its file is not sealed");
+}
+
 /// Returns the number of rounds for storage on a disk. `BELLOWS_WAL_RACES=10000` sets it to the number used in memory,
 /// which takes minutes because of the syncs.
 fn rounds_on_disk() -> u64 {
