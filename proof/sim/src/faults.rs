@@ -166,6 +166,9 @@ pub struct Faults {
     damaged_starts: u32,
     /// The time since which a replaced process runs beside one that owns its files, in ns.
     replaced_since: Option<u64>,
+    /// Whether the server replaced one that had not opened the log yet. When that one goes on, it may be the one that takes
+    /// the log from the other.
+    may_lose_log: bool,
 }
 
 impl Faults {
@@ -204,6 +207,7 @@ impl Faults {
             disk_was_faulty: false,
             damaged_starts: 0,
             replaced_since: None,
+            may_lose_log: false,
         };
         faults.set_links(Link::default());
         faults
@@ -312,6 +316,7 @@ impl Faults {
         if self.is_down || self.server.replaced().is_some() {
             return self.scheduler.resume_machine(self.server.machine());
         }
+        self.may_lose_log = !self.server.life().owns_log.load(Ordering::Acquire);
         if !self.server.life().ready.load(Ordering::Acquire) {
             env::sometimes("server: another one took over while it started");
         }
@@ -504,7 +509,10 @@ impl Faults {
         let has_failed = !life.was_ready.load(Ordering::Acquire);
         let is_damaged = has_failed && failure.as_deref().is_some_and(reports_damage);
         self.damaged_starts = if is_damaged { self.damaged_starts + 1 } else { 0 };
-        let may_end = self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
+        let may_end = std::mem::take(&mut self.may_lose_log)
+            || self.disk_was_faulty
+            || self.has_disk_faults()
+            || self.has_destroyed();
         failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
     }
 

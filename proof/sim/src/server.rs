@@ -266,6 +266,8 @@ pub struct Replaced {
 /// The state of one process, from its start to its end.
 #[derive(Default)]
 pub struct Life {
+    /// Whether the process has opened its log.
+    pub owns_log: AtomicBool,
     /// Whether the process serves clients.
     pub ready: AtomicBool,
     /// Whether the process has ever served clients.
@@ -497,6 +499,7 @@ fn serve(
     let opened = wal::Log::open(world.clone(), log_files, FileName::new(LOG_FOLDER), settings.log.clone());
     let (log, recovered) = opened.map_err(|error| words(&error))?;
     let log = Arc::new(log);
+    life.owns_log.store(true, Ordering::Release);
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
     let name =
         |port| ServerName::from_address(&format!("{}:{port}", machine.ip()), start_code).expect("a name");
