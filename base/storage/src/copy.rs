@@ -1,6 +1,6 @@
 //! Copies a file and compares the copy with its source.
 
-use crate::{Error, FileName, FileReader, FileWriter, Files, Kind, Outcome, Result};
+use crate::{Capability, Error, FileName, FileReader, Files, Kind, Outcome, Result};
 
 /// Number of bytes that a copy reads at once: 1 MB.
 const PART_BYTES: usize = 1 << 20;
@@ -13,23 +13,18 @@ const ATTEMPTS: usize = 3;
 ///
 /// Callers delete the source afterwards, so one wrong read of the source must not become the only content that is left.
 /// A copy that differs is deleted and written again. If the third copy differs, too, the call fails with
-/// [`Kind::Failed`]. After an error there is no copy, unless the error [may have happened](Outcome::MayHaveHappened), or
-/// the source is [gone](Kind::NotFound).
+/// [`Kind::Failed`], and there is no copy. After any other error there may be one, also an incomplete one.
 ///
-/// In storage that several processes reach, another process may copy the same file, and then delete the source. So no copy
-/// is deleted once the source is gone.
+/// In storage that several processes reach, a process that was replaced may run this beside its successor, which deletes
+/// the source when it has its copy. So a copy is deleted only if it differs from the source, and not if one of them
+/// could not be read or written: the process may have stopped before the deletion, and by now it is the successor's copy.
 pub fn copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileName) -> Result<u64> {
     for _ in 0..ATTEMPTS {
-        write_parts(from, files.create(to)?)?;
-        match first_difference(from, files, to) {
-            Ok(None) => return Ok(from.size()),
-            Ok(Some(_)) => files.delete(to)?,
-            Err(error) if error.kind() == Kind::NotFound => return Err(error),
-            Err(error) => {
-                files.delete(to)?;
-                return Err(error);
-            }
+        write_parts(from, files, to)?;
+        if first_difference(from, files, to)?.is_none() {
+            return Ok(from.size());
         }
+        files.delete(to)?;
     }
     Err(Error::new(Kind::Failed, Outcome::DidNotHappen, to, "copy a file to").because(format!(
         "the copy differed from its source {ATTEMPTS} times; the source is kept; check the device for read and write errors"
@@ -55,11 +50,16 @@ pub fn is_copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileNam
     Ok(first_difference(from, files, to)?.is_none())
 }
 
-fn write_parts(from: &dyn FileReader, mut to: Box<dyn FileWriter>) -> Result<u64> {
+fn write_parts<F: Files + ?Sized>(from: &dyn FileReader, files: &F, name: &FileName) -> Result<u64> {
+    let mut to = files.create(name)?;
     for (at, length) in parts(from.size()) {
         let mut part = vec![0; length];
         if let Err(error) = from.read_at(at, &mut part).and_then(|()| to.write(&part)) {
-            to.abandon();
+            // Where an unfinished file has its name already, another process may have replaced it.
+            let can = files.capabilities();
+            if can.has(Capability::OneProcess) || !can.has(Capability::SyncPrefix) {
+                to.abandon();
+            }
             return Err(error);
         }
     }

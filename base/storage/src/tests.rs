@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::conformance::check;
 use crate::memory::Fault;
-use crate::{Capabilities, FileName, FileReader, FileWriter, Files, Kind, Local, Memory, Outcome, Settled};
+use crate::{
+    Capabilities, Capability, FileName, FileReader, FileWriter, Files, Kind, Local, Memory, Outcome, Settled,
+};
 
 fn name(text: &str) -> FileName {
     FileName::new(text)
@@ -414,22 +416,21 @@ fn a_copy_with_a_wrong_byte_is_written_again() {
     }
 }
 
-/// A source that another process has copied and deletes after `reads` reads.
-struct Vanishing {
+/// A source of a copy. Instead of its read number `reads`, from 0, `then` runs.
+struct Interrupted<F> {
     inner: Arc<dyn FileReader>,
-    files: Memory,
-    source: FileName,
     reads: AtomicUsize,
+    then: F,
 }
 
-impl FileReader for Vanishing {
+impl<F: Fn() -> crate::Result<()> + Send + Sync> FileReader for Interrupted<F> {
     fn size(&self) -> u64 {
         self.inner.size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> crate::Result<()> {
         if self.reads.fetch_sub(1, Ordering::SeqCst) == 0 {
-            self.files.delete(&self.source)?;
+            (self.then)()?;
         }
         self.inner.read_at(offset, buffer)
     }
@@ -445,10 +446,34 @@ fn a_copy_whose_source_another_process_has_deleted_stays() {
             write(&files, "copy", b"content");
         }
         let inner = files.open(&source).expect("there");
-        let from = Vanishing { inner, files: files.clone(), source, reads: AtomicUsize::new(1) };
+        let then = || files.delete(&source);
+        let from = Interrupted { inner, reads: AtomicUsize::new(1), then };
         let error = crate::copy_unless_there(&from, &files, &copy).expect_err("the source is gone");
         assert_eq!(error.kind(), Kind::NotFound);
         assert_eq!(files.read(&copy, 100).expect("the only copy"), b"content", "{was_there}");
+    }
+}
+
+/// A process is replaced while it copies a file. Its successor copies the file, too, and deletes the source. Then a read
+/// of the process fails, first in the comparison, then before its copy is complete.
+#[test]
+fn a_failed_copy_does_not_delete_the_copy_of_another_process() {
+    let of_hdfs = Capabilities::ALL.without(Capability::OneProcess);
+    for (capabilities, reads) in [(Capabilities::NONE, 1), (of_hdfs, 1), (of_hdfs, 0)] {
+        let files = Memory::with(capabilities);
+        let (source, copy) = (name("source"), name("copy"));
+        write(&files, "source", b"content");
+        let inner = files.open(&source).expect("there");
+        let then = || {
+            let successor = files.open(&source)?;
+            crate::copy_unless_there(&*successor, &files, &copy)?;
+            files.delete(&source)?;
+            Err(crate::Error::new(Kind::Failed, Outcome::DidNotHappen, &source, "read"))
+        };
+        let from = Interrupted { inner, reads: AtomicUsize::new(reads), then };
+        let error = crate::copy(&from, &files, &copy).expect_err("a read failed");
+        assert_eq!(error.kind(), Kind::Failed, "{error}");
+        assert_eq!(files.read(&copy, 100).expect("the only copy"), b"content", "{reads}");
     }
 }
 
