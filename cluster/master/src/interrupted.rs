@@ -75,8 +75,16 @@ impl Master {
                 }
                 _ if self.is_unfinished(&target.name) => Some(Err(procedure::unknown(id))),
                 Some(now) if now == target.before && is_alone => None,
-                // The other procedure may have created the namespace with the same configuration.
-                _ if kind == ProcedureKind::CreateNamespace && !is_alone => Some(Err(procedure::unknown(id))),
+                // The other procedure may have made the change: created the namespace with the same configuration, or
+                // split or merged the region.
+                _ if !is_alone
+                    && matches!(
+                        kind,
+                        ProcedureKind::CreateNamespace | ProcedureKind::Split | ProcedureKind::Merge
+                    ) =>
+                {
+                    Some(Err(procedure::unknown(id)))
+                }
                 Some(now) if target.after.as_ref() == Some(&now) && now != target.before => {
                     Some(Ok(Bytes::new()))
                 }
