@@ -118,24 +118,33 @@ pub(super) fn read_again(
     }
     let columns = query.families.iter().filter_map(|family| family.qualifiers.as_ref()).map(Vec::len).sum();
     query.read_point = Some(sequence);
-    let mut versions = VersionsOf { sequence, count: 0 };
+    let start = out.mark();
+    // The cells are counted and kept by the same read, because a compaction may drop the versions after any read.
+    let mut versions = VersionsOf { sequence, count: 0, out };
     region.get(&query, ReadMode::Any, &mut versions)?;
     if versions.count != columns {
+        out.rewind(start);
         query.read_point = None;
+        region.get(&query, ReadMode::Any, out)?;
     }
-    region.get(&query, ReadMode::Any, out)?;
     Ok(())
 }
 
-/// Counts the cells that the write `sequence` has written.
-struct VersionsOf {
+/// Passes cells on, and counts those that the write `sequence` has written.
+struct VersionsOf<'a> {
     sequence: SequenceId,
     count: usize,
+    out: &'a mut CellsOut,
 }
 
-impl region::CellSink for VersionsOf {
+impl region::CellSink for VersionsOf<'_> {
     fn cell(&mut self, cell: cell::Cell<'_>) {
+        self.sized_cell(cell, cell.heap_size());
+    }
+
+    fn sized_cell(&mut self, cell: cell::Cell<'_>, heap_size: usize) {
         self.count += usize::from(cell.sequence() == self.sequence);
+        self.out.sized_cell(cell, heap_size);
     }
 }
 
