@@ -115,6 +115,16 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// region must be closed and opened instead.
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
 
+    /// Makes a region that is open under this term refuse writes to `families`, which are about to be deleted, and accept
+    /// writes to all others. Writes that have begun are completed. Ends when the region is opened again.
+    fn refuse_writes(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        families: Vec<Bytes>,
+    ) -> ServerFuture<()>;
+
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
     /// not open succeeds. If the region cannot be flushed, it serves on under its term.
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;

@@ -3,13 +3,13 @@
 //! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most
 //! changes while it serves, and scans continue. For other changes the region is closed and opened again; clients that
 //! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
-//! must not find them. An intent completes this deletion after a crash. All regions are closed before it is stored.
+//! must not find them. An intent completes this deletion after a crash. Before it is stored, all regions refuse writes to
+//! the family.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{StringBinary, string_binary};
-use env::sync::Mutex;
 use proto::catalog::RegionRow;
 use proto::{FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
@@ -176,7 +176,7 @@ impl Master {
     /// Gives a table a new schema that has all of its families.
     pub(crate) fn change_schema(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         self.store_schema(table)?;
-        self.reopen(table, &[])
+        self.reopen(table).map(drop)
     }
 
     /// Makes `table` the schema that the next start finds. The intent makes a successor of this master write the
@@ -193,62 +193,49 @@ impl Master {
         written.and(ended).map_err(of_storage)
     }
 
-    /// Deletes families of a table with their files. `table` is the schema without them. Every open region is closed before the
-    /// intent is stored. A region that served on after a failure would take writes of these families, and the intent would
-    /// later delete them.
+    /// Deletes families of a table with their files. `table` is the schema without them. Before the intent is stored, every
+    /// open region refuses writes to these families. Otherwise a region that serves on after a failure would acknowledge
+    /// writes which the intent deletes later.
     fn delete_families(&self, table: Arc<TableDescriptor>, families: Vec<Bytes>) -> Result<(), Exception> {
         let name = table.name().clone();
-        let open = self.regions.open_regions()?;
-        let mut rows = self.read_view(|view| {
-            let known = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
-            Ok(known.serving().cloned().collect::<Vec<_>>())
-        })?;
-        rows.retain(|row| open.contains(row.region.encoded_name()));
-        // The regions are flushed while they serve. So their closing, during which they do not serve, has little to flush.
-        self.in_parallel(rows.clone(), |row| self.regions.flush(row.region.encoded_name(), &[]))?;
-        let intent = Intent::DeleteFamilies { table: Arc::clone(&table), families };
-        let done = self
-            .in_parallel(rows.clone(), |row| self.regions.close(row.region.encoded_name()))
-            .and_then(|()| self.begin_change(&intent))
-            .and_then(|()| self.finish(&intent));
-        let known = self
-            .read_view(|view| view.tables.get(&name).map(|known| Arc::clone(&known.descriptor)))
-            .ok_or_else(|| table_not_found(&name))?;
-        let is_left = self.is_doubtful(&intent.key())
-            || self.intents.of(&name).iter().any(|left| left.key() == intent.key());
-        match done {
-            Err(cause) if is_left && known != table => {
-                let message = format!(
-                    "the regions of table {name} stay closed until the deletion of families is carried out or withdrawn, \
-                     which is tried every ten seconds: {}",
-                    cause.message
-                );
-                Err(self.note_doubt(&name, Exception { message, ..cause }))
-            }
-            done => done.and(self.open_closed(rows, &known)),
+        let refused = self.refuse_writes(&name, &families);
+        let intent = Intent::DeleteFamilies { table, families };
+        let done = refused.and_then(|()| self.begin_change(&intent)).and_then(|()| self.finish(&intent));
+        let Err(cause) = done else { return Ok(()) };
+        let key = intent.key();
+        if self.is_doubtful(&key) || self.intents.of(&name).iter().any(|left| left.key() == key) {
+            let message = format!(
+                "table {name} refuses writes to these families until their deletion is carried out or withdrawn, which is \
+                 tried every ten seconds: {}",
+                cause.message
+            );
+            return Err(self.note_doubt(&name, Exception { message, ..cause }));
         }
+        if let Err(also) = self.accept_writes(&name) {
+            let also = self.note_doubt(&name, also);
+            tracing::warn!(table = %name, cause = %also, "writes to families are still refused; it is tried again");
+        }
+        Err(cause)
     }
 
-    /// Opens those of the regions that are closed. Returns the first failure. The regions that failed are tried again later.
-    fn open_closed(&self, mut rows: Vec<RegionRow>, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
-        // A region whose flush fails at its closing stays open on its server.
-        let open = self.regions.open_regions().map_err(|cause| self.note_doubt(table.name(), cause))?;
-        rows.retain(|row| !open.contains(row.region.encoded_name()));
-        let failure = Mutex::new(None);
-        self.in_parallel(rows, |row| {
-            if let Err(cause) = self.open(&row.region, table) {
-                failure.lock().get_or_insert(cause);
-            }
-            Ok(())
-        })?;
-        failure.into_inner().map_or(Ok(()), Err)
+    /// Makes every open region of a table accept writes to all of its families.
+    pub(crate) fn accept_writes(&self, name: &TableName) -> Result<(), Exception> {
+        self.refuse_writes(name, &[])
+    }
+
+    /// Makes every open region of a table refuse writes to these families, and accept writes to all others.
+    fn refuse_writes(&self, name: &TableName, families: &[Bytes]) -> Result<(), Exception> {
+        let rows: Vec<RegionRow> = self.read_view(|view| {
+            view.tables.get(name).map(|table| table.serving().cloned().collect()).unwrap_or_default()
+        });
+        rows.iter().try_for_each(|row| self.regions.refuse_writes(row.region.encoded_name(), families))
     }
 
     /// Carries out the intent of a change of a schema.
     pub(crate) fn finish_alteration(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         self.write_descriptor(table).map_err(of_storage)?;
         self.intents.end(&IntentKey::of_table(table.name())).map_err(of_storage)?;
-        self.reopen(table, &[])
+        self.reopen(table).map(drop)
     }
 
     /// Writes the newest descriptor of a table. Fails with [`Kind::Conflict`](storage::Kind::Conflict) if another
@@ -259,50 +246,45 @@ impl Master {
         descriptors::write_numbered(&*self.files, &folder, table, self.world.now(), reserve)
     }
 
-    /// Writes the schema without the families, reopens the regions and deletes the families' files.
+    /// Writes the schema without the families, reopens the regions and deletes the families' files. May be repeated.
     pub(crate) fn finish_families(
         &self,
         table: &Arc<TableDescriptor>,
         families: &[Bytes],
     ) -> Result<(), Exception> {
         self.write_descriptor(table).map_err(of_storage)?;
-        self.reopen(table, families)
+        let rows = self.reopen(table)?;
+        self.in_parallel(rows, |row| self.remove_families(&row.region, families))
     }
 
     /// Brings every open region of the table to the new schema, one after the other. Ends at the first region that
     /// fails; the regions after it keep the old schema. A region that cannot apply it while it serves is closed and
-    /// opened. If `gone` names families, first deletes the files of these families in closed regions, several regions at
-    /// a time, then closes every open region, deletes them there, and opens it.
-    pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>, gone: &[Bytes]) -> Result<(), Exception> {
+    /// opened. Returns the rows of all regions of the table.
+    pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>) -> Result<Vec<RegionRow>, Exception> {
         let name = table.name();
         if name.is_meta() {
-            return self.reopen_meta(table);
+            return self.reopen_meta(table).map(|()| Vec::new());
         }
         // The regions are read from hbase:meta and not from the view, because a start calls this before the view was
         // read.
-        let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
-        let rows = content.regions.get(name).into_iter().flatten();
-        let open = self.regions.open_regions()?;
-        let (open, closed): (Vec<RegionRow>, Vec<RegionRow>) =
-            rows.cloned().partition(|row| open.contains(row.region.encoded_name()));
+        let mut content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        let rows: Vec<RegionRow> = content.regions.remove(name).unwrap_or_default().into_iter().collect();
+        let reported = self.regions.open_regions()?;
+        let open = || rows.iter().filter(|row| reported.contains(row.region.encoded_name()));
         self.update_view(|view| {
             if let Some(known) = view.tables.get_mut(name) {
                 known.descriptor = Arc::clone(table);
-                known.reopening = open.len();
+                known.reopening = open().count();
             }
         });
-        let removed = self.in_parallel(closed, |row| self.remove_families(&row.region, gone));
         let reopen = |row: &RegionRow| {
             let region = &row.region;
-            let is_altered = gone.is_empty() && self.regions.alter(region, table)?;
-            if !is_altered {
+            if !self.regions.alter(region, table)? {
                 // The region is flushed while it serves. So its closing, during which it does not serve, has little to
                 // flush.
                 self.regions.flush(region.encoded_name(), &[])?;
                 self.regions.close(region.encoded_name())?;
-                let removed = self.remove_families(region, gone);
-                // The region is opened again even if its files could not be deleted, because it must not stay closed.
-                self.open(region, table).and(removed)?;
+                self.open(region, table)?;
             }
             self.update_view(|view| {
                 if let Some(known) = view.tables.get_mut(name) {
@@ -311,11 +293,11 @@ impl Master {
             });
             Ok(())
         };
-        let outcome = removed.and_then(|()| open.iter().try_for_each(reopen));
+        let outcome = open().try_for_each(reopen);
         // If a region could not be opened again, the chore tries it later. The regions after it keep the old schema, so
         // that only one region is unavailable if none can be opened with the new one. The caller gets the error.
         self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
-        outcome
+        outcome.map(|()| rows)
     }
 
     /// Reopens hbase:meta. Clients that read it retry while it is closed. If it cannot be opened with the new schema, it

@@ -130,6 +130,14 @@ impl Assignments {
         env::block_on(self.servers.alter(&owner.server, order))
     }
 
+    /// Makes an open region refuse writes to these families. Does nothing if the region is open nowhere. See
+    /// [`RegionServers::refuse_writes`].
+    pub(crate) fn refuse_writes(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
+        let owner = self.owners.lock().get(region).cloned();
+        let Some(owner) = owner.filter(|owner| !owner.is_closing) else { return Ok(()) };
+        env::block_on(self.servers.refuse_writes(&owner.server, region, owner.term, families.to_vec()))
+    }
+
     /// Closes a region where it is open. Does nothing if it is open nowhere.
     pub(crate) fn close(&self, region: &EncodedName) -> Result<(), Exception> {
         let owner = {

@@ -16,7 +16,9 @@ pub fn of_region(error: &Error, server: &ServerName) -> Exception {
     match error {
         Error::WrongRegion { .. } => Exception::new(class::WRONG_REGION, text),
         Error::NotServing(_) => Exception::not_serving_region(format!("{text} on {server}")),
-        Error::NoSuchFamily { .. } => Exception::new(class::NO_SUCH_COLUMN_FAMILY, text),
+        Error::NoSuchFamily { .. } | Error::FamilyIsDeleted { .. } => {
+            Exception::new(class::NO_SUCH_COLUMN_FAMILY, text)
+        }
         Error::TooBusy(_) => Exception::region_too_busy(text),
         Error::RowTooBig { .. } => Exception::new(class::ROW_TOO_BIG, text),
         Error::BadTimestamp { .. } => Exception::new(class::FAILED_SANITY_CHECK, text),
@@ -84,6 +86,7 @@ mod tests {
         };
         let text = || "why".to_owned();
         let family = Error::NoSuchFamily { family: text(), region: text(), table: text() };
+        let deleted = Error::FamilyIsDeleted { family: text(), region: text(), table: text() };
         let outside =
             Error::WrongRegion { what: "put", region: text(), start: text(), end: text(), row: text() };
         let half = proto::EncodedName::parse("0123456789abcdef0123456789abcdef").expect("a name");
@@ -91,6 +94,7 @@ mod tests {
         for (error, class, never) in [
             (outside, "WrongRegionException", false),
             (family, "NoSuchColumnFamilyException", true),
+            (deleted, "NoSuchColumnFamilyException", true),
             (Busy::RowLocked { row: text(), waited_ms: 30_000 }.into(), "RegionTooBusyException", false),
             (Error::NotServing(text()), "NotServingRegionException", false),
             (Error::NotALong(3), "DoNotRetryIOException", true),

@@ -71,6 +71,16 @@ impl Inner {
         })
     }
 
+    /// Returns a region that is open under this term.
+    fn find_under(&self, region: &EncodedName, term: Term) -> Result<Arc<Region>, Exception> {
+        let known = self.terms.lock().open_term(region);
+        if known != Some(term) {
+            let known = known.unwrap_or(term);
+            return Err(StaleTerm { region: region.clone(), ordered: term, known }.exception());
+        }
+        self.find(region)
+    }
+
     fn told<T>(&self, outcome: Result<T, region::Error>) -> Result<T, Exception> {
         outcome.map_err(|error| self.server.exception(&error))
     }
@@ -172,17 +182,22 @@ impl RegionServers for LocalServers {
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool> {
         self.order(server, move |inner| {
             let OpenOrder { region, table, term } = order;
-            let name = region.encoded_name();
-            let known = inner.terms.lock().open_term(name);
-            match known {
-                Some(known) if known == term => {
-                    inner.told(inner.server.alter_region(&*inner.find(name)?, &table))
-                }
-                known => {
-                    let known = known.unwrap_or(term);
-                    Err(StaleTerm { region: name.clone(), ordered: term, known }.exception())
-                }
-            }
+            let found = inner.find_under(region.encoded_name(), term)?;
+            inner.told(inner.server.alter_region(&found, &table))
+        })
+    }
+
+    fn refuse_writes(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        families: Vec<Bytes>,
+    ) -> ServerFuture<()> {
+        let region = region.clone();
+        self.order(server, move |inner| {
+            inner.find_under(&region, term)?.refuse_writes(&families);
+            Ok(())
         })
     }
 

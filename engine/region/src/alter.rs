@@ -7,10 +7,15 @@
 //! All other attributes affect state that is created when a region is opened: added or removed families, memory,
 //! caches, durability. After such a change the region must be opened again. The same is true after a change of a key
 //! that begins with `hbase.`, `bellows.` or `coprocessor$`, unless `TUNED` lists it.
+//!
+//! A family that is about to be deleted takes no writes from the moment when the deletion begins, because its rows are
+//! deleted even if that takes long.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use proto::descriptor::{
     Attributes, BloomType, Compression, DataBlockEncoding, FamilyOptions, KeepDeletedCells, TableOptions,
 };
@@ -53,6 +58,14 @@ impl Region {
         self.tune(options);
         self.table.store(Arc::clone(table));
         Ok(true)
+    }
+
+    /// From now on, refuses writes to the families in `families` and accepts writes to all others. Writes that have begun
+    /// are completed. The region accepts writes to all of its families when it is opened again.
+    pub fn refuse_writes(&self, families: &[Bytes]) {
+        for store in &self.stores {
+            store.refuses_writes.store(families.contains(&store.family), Ordering::Relaxed);
+        }
     }
 }
 

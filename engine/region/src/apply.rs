@@ -283,7 +283,7 @@ impl Region {
         }
         self.check_row(&mutation.row, "row lock")?;
         for cell in mutation.cells.cells() {
-            self.store(cell.family())?;
+            self.writable_store(cell.family())?;
             if cell.row() != mutation.row {
                 return Err(Error::CellOfOtherRow {
                     cell_row: string_binary(cell.row()).to_string(),

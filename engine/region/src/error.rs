@@ -37,6 +37,18 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
+    /// The family is about to be deleted, so it takes no writes.
+    #[error(
+        "Column family {family} in region {region} in table {table} is being deleted and takes no writes"
+    )]
+    FamilyIsDeleted {
+        /// The name of the family.
+        family: String,
+        /// The region's name.
+        region: String,
+        /// The table's name.
+        table: String,
+    },
     /// The call would wait too long: the caller may retry.
     #[error(transparent)]
     TooBusy(#[from] Busy),

@@ -249,6 +249,19 @@ impl Region {
         })
     }
 
+    /// Returns the store of a family that takes writes.
+    pub(crate) fn writable_store(&self, family: &[u8]) -> Result<&Store> {
+        let store = self.store(family)?;
+        if store.refuses_writes.load(Ordering::Relaxed) {
+            return Err(Error::FamilyIsDeleted {
+                family: string_binary(family).to_string(),
+                region: string_binary(self.info.name()).to_string(),
+                table: self.info.table().to_string(),
+            });
+        }
+        Ok(store)
+    }
+
     pub(crate) fn check_serving(&self) -> Result<()> {
         if self.lifecycle.closed.load(Ordering::Acquire) {
             return Err(Error::NotServing(string_binary(self.info.name()).to_string()));

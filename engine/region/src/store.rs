@@ -4,6 +4,7 @@
 //! view takes writes. The segments of the snapshot are being flushed.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -46,6 +47,8 @@ pub(crate) struct Store {
     pub(crate) unlisted: Mutex<Vec<FileName>>,
     /// Locked by the running compaction.
     pub(crate) compacting: Mutex<()>,
+    /// Whether the family is about to be deleted, and so takes no writes.
+    pub(crate) refuses_writes: AtomicBool,
     /// The region's options with the family's own settings.
     pub(crate) tuning: ArcSwap<RegionOptions>,
 }
@@ -95,6 +98,7 @@ impl Store {
             tracker: Mutex::new(tracker),
             unlisted: Mutex::default(),
             compacting: Mutex::default(),
+            refuses_writes: AtomicBool::new(false),
             tuning: ArcSwap::from_pointee(tuning),
         })
     }

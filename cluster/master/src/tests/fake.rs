@@ -83,6 +83,8 @@ pub(super) struct FakeServers {
     pub(super) sizes: Mutex<BTreeMap<Bytes, u32>>,
     /// Whether open regions apply new schemas.
     takes_over: Mutex<bool>,
+    /// The families to which open regions refuse writes.
+    refused_families: Mutex<BTreeMap<EncodedName, Vec<Bytes>>>,
 }
 
 /// The names of the two servers.
@@ -121,6 +123,7 @@ impl FakeServers {
             schemas: Mutex::default(),
             sizes: Mutex::default(),
             takes_over: Mutex::default(),
+            refused_families: Mutex::default(),
         })
     }
 
@@ -231,6 +234,16 @@ impl FakeServers {
         Arc::clone(schema)
     }
 
+    /// Whether a region is open and takes writes to a family.
+    pub(super) fn takes_writes(&self, region: &EncodedName, family: &[u8]) -> bool {
+        let is_refused = self
+            .refused_families
+            .lock()
+            .get(region)
+            .is_some_and(|refused| refused.iter().any(|name| name == family));
+        self.server_of(region).is_some() && self.schema_of(region).family(family).is_some() && !is_refused
+    }
+
     pub(super) fn flushed(&self) -> usize {
         self.flushed.lock().len()
     }
@@ -328,6 +341,7 @@ impl FakeServers {
         self.infos.lock().insert(name.clone(), region);
         let before = self.open.lock().insert(name.clone(), (server.clone(), term));
         assert!(before.is_none_or(|before| before == (server.clone(), term)), "{name} is open twice");
+        self.refused_families.lock().remove(&name);
         self.schemas.lock().push((name, table));
         Ok(OpenSequence(2))
     }
@@ -335,7 +349,11 @@ impl FakeServers {
     fn alter_here(&self, order: &OpenOrder) -> Result<bool, Exception> {
         let name = order.region.encoded_name();
         assert_eq!(self.last_terms.lock().get(name), Some(&order.term), "{name}");
-        let takes_over = *self.takes_over.lock();
+        let families = |table: &TableDescriptor| {
+            table.families().iter().map(|family| family.name().clone()).collect::<Vec<_>>()
+        };
+        let has_all = families(&self.schema_of(name)) == families(&order.table);
+        let takes_over = *self.takes_over.lock() && has_all;
         if takes_over {
             self.schemas.lock().push((name.clone(), Arc::clone(&order.table)));
         }
@@ -569,6 +587,19 @@ impl RegionServers for FakeServers {
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool> {
         self.assert_owner(server, order.region.encoded_name());
         answered(self.alter_here(&order))
+    }
+
+    fn refuse_writes(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        families: Vec<Bytes>,
+    ) -> ServerFuture<()> {
+        self.assert_owner(server, region);
+        assert_eq!(self.last_terms.lock().get(region), Some(&term), "{region}");
+        self.refused_families.lock().insert(region.clone(), families);
+        answered(Ok(()))
     }
 
     fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {

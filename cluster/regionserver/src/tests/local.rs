@@ -9,12 +9,13 @@ use contract::{
     SnapshotOrder, SplitRow, Stamp, Term,
 };
 use proto::catalog::Column;
+use proto::pb::mutation_proto::MutationType;
 use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, pb};
 use rpc::Exception;
 use storage::memory::Fault;
 use storage::{Kind, Outcome};
 
-use super::bench::{Bench, class, increment, region, table};
+use super::bench::{Bench, class, increment, mutation, region, table};
 use crate::LocalServers;
 
 fn row(key: &'static str, value: &'static str) -> CatalogRow {
@@ -70,6 +71,36 @@ fn the_newest_timestamp_includes_delete_markers() {
     done(servers.write(&name, &region, Stamp(70), vec![CatalogEdit::Delete("r".into())])).expect("written");
     done(servers.write(&name, &region, Stamp(60), vec![CatalogEdit::Delete("s".into())])).expect("written");
     assert_eq!(newest(), Stamp(70));
+}
+
+#[test]
+fn a_family_that_is_about_to_be_deleted_takes_no_writes_and_is_read() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    done(servers.open(&name, order(3))).expect("opened");
+    let region = region("", "").encoded_name().clone();
+    let refuse = |term, families: &[&'static str]| {
+        let families = families.iter().map(|family| Bytes::from(*family)).collect();
+        done(servers.refuse_writes(&name, &region, Term(term), families))
+    };
+    let put = |value: &str| bench.mutate(mutation(MutationType::Put, "r", "f:q", value));
+    put("1").expect("it takes writes");
+    refuse(3, &["f"]).expect("it is open");
+    for refused in [put("2"), bench.mutate(increment("r", "f:n", 1))] {
+        let refused = refused.expect_err("no writes");
+        assert_eq!(refused.class, rpc::class::NO_SUCH_COLUMN_FAMILY);
+        assert!(refused.message.contains("Column family f in region") && refused.do_not_retry, "{refused}");
+    }
+    assert_eq!(done(servers.rows(&name, &region)).expect("reads go on"), [row("r", "1")]);
+    refuse(3, &["g"]).expect("it is open");
+    put("3").expect("the other family is meant");
+    refuse(3, &["f"]).expect("it is open");
+    done(servers.close(&name, &region, Term(3))).expect("closed");
+    refuse(3, &[]).expect_err("it is closed");
+    done(servers.open(&name, order(4))).expect("opened");
+    put("4").expect("an opening ends it");
+    let late = refuse(3, &["f"]).expect_err("the term is over");
+    assert!(late.message.contains("term 3, which ended"), "{late}");
 }
 
 #[test]
