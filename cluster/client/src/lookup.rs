@@ -115,7 +115,7 @@ async fn ask<M: Message + Default>(
     let mut failures = Vec::new();
     for server in rotated(servers, connections) {
         let answer = async {
-            let connection = connections.of_address(resolve(server).await?, SERVICE).await?;
+            let (_, connection) = connections.of_any(&resolve(server).await?, SERVICE).await?;
             let response =
                 connection.call(Invocation::of(method, request).within(connections.call_max())).await?;
             M::decode(response.message)
@@ -144,8 +144,7 @@ async fn read<M: Message + Default>(
     let mut failures = Vec::new();
     for server in rotated(quorum, connections) {
         let answer = async {
-            let address: SocketAddr = resolve(server).await?;
-            let data = node(address, &path, connections.call_max())
+            let data = node_at_any(&resolve(server).await?, &path, connections.call_max())
                 .await
                 .map_err(|error| Error::Registry(error.to_string()))?;
             let data = data.ok_or_else(|| Error::Registry(format!("there is no node {path}")))?;
@@ -159,6 +158,22 @@ async fn read<M: Message + Default>(
         }
     }
     Err(Error::Registry(failures.join("; ")))
+}
+
+/// Reads a node at the first of `addresses`, of which there is at least one, that answers. Fails with the error of the last
+/// address.
+async fn node_at_any(
+    addresses: &[SocketAddr],
+    path: &str,
+    limit: Duration,
+) -> std::result::Result<Option<bytes::Bytes>, ::registry::client::Error> {
+    let (last, others) = addresses.split_last().expect("a name has an address");
+    for address in others {
+        if let Ok(data) = node(*address, path, limit).await {
+            return Ok(data);
+        }
+    }
+    node(*last, path, limit).await
 }
 
 async fn node(
