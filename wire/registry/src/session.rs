@@ -61,6 +61,13 @@ pub(crate) mod op {
     pub(crate) const MULTI_MARK: i32 = -1;
 }
 
+/// Maximum length in bytes of a path that is watched, so that the number of watches bounds their memory. HBase's paths are
+/// much shorter.
+const WATCHED_PATH_MAX: usize = 1 << 10;
+/// Length in bytes of the answer to several reads (multi-read) above which the connection is closed: each of the many reads
+/// that fit into a request may ask for the names of all tables. ZooKeeper's clients accept 1 MB.
+const MULTI_READ_MAX: usize = 4 << 20;
+
 /// The only permission that clients have on this server: read.
 const PERMISSION_READ: i32 = 1;
 /// The connection state that events contain: connected.
@@ -223,7 +230,7 @@ impl Session {
     }
 
     fn add(&mut self, path: &str, kind: Watch, since: i64) {
-        if self.watches.len() < self.watches_max {
+        if self.watches.len() < self.watches_max && path.len() <= WATCHED_PATH_MAX {
             self.watches.insert((path.to_owned(), kind), since);
         }
     }
@@ -292,7 +299,7 @@ fn read(tree: &Tree, operation: i32, path: &str, body: &mut Writer) -> i32 {
 }
 
 /// Answers several reads in one request. Each part has a header `type 4B · done 1B · error 4B`; a failed part has only
-/// its error.
+/// its error. Fails if the answer has more than [`MULTI_READ_MAX`] bytes.
 fn multi_read(tree: &Tree, request: &mut Reader<'_>, body: &mut Writer) -> Result<(), Malformed> {
     loop {
         let (operation, done, _) = (request.int()?, request.bool()?, request.int()?);
@@ -310,6 +317,9 @@ fn multi_read(tree: &Tree, request: &mut Reader<'_>, body: &mut Writer) -> Resul
             body.0.extend_from_slice(&part.0);
         } else {
             body.int(op::MULTI_MARK).bool(false).int(error).int(error);
+        }
+        if body.0.len() > MULTI_READ_MAX {
+            return Err(Malformed("the answer to several reads is too long"));
         }
     }
     body.int(op::MULTI_MARK).bool(true).int(-1);
@@ -515,6 +525,34 @@ mod tests {
         );
         assert_eq!((body.int(), body.bool(), body.int()), (Ok(-1), Ok(true), Ok(-1)));
         assert!(body.is_empty());
+    }
+
+    #[test]
+    fn what_a_client_can_make_the_server_hold_is_limited() {
+        let (tree, mut session) = (tree(), session());
+        let long = format!("/{}", "a".repeat(WATCHED_PATH_MAX));
+        ask(&mut session, &tree, &request(op::EXISTS, path_and_watch(&long, true)));
+        let frame = request(op::SET_WATCHES, |body| {
+            body.long(0).int(0).texts([&long[..]].into_iter()).int(0);
+        });
+        session.answer(&tree, &frame, &mut Vec::new()).expect("readable");
+        assert!(session.watches.is_empty(), "a watch on a long path is dropped");
+        for number in 0..1_000 {
+            tree.set(&format!("/hbase/table/{number}"), "");
+        }
+        let reads = |count: usize| {
+            request(op::MULTI_READ, |body| {
+                for _ in 0..count {
+                    body.int(op::GET_CHILDREN).bool(false).int(-1).text("/hbase/table").bool(false);
+                }
+                body.int(-1).bool(true).int(-1);
+            })
+        };
+        let mut out = Vec::new();
+        session.answer(&tree, &reads(10), &mut out).expect("70 KB");
+        assert!(out.len() > 60_000);
+        let failed = session.answer(&tree, &reads(20_000), &mut Vec::new());
+        assert_eq!(failed, Err(Malformed("the answer to several reads is too long")));
     }
 
     #[test]

@@ -98,7 +98,8 @@ keys! {
     ZOOKEEPER_CONNECTIONS: Count = "bellows.zookeeper.connections.max", "3000";
     /// Maximum number of ZooKeeper sessions, including those that wait for their client to reconnect.
     ZOOKEEPER_SESSIONS: Count = "bellows.zookeeper.sessions.max", "10000";
-    /// Maximum number of watches on one ZooKeeper connection. Further watches are ignored.
+    /// Maximum number of watches on one ZooKeeper connection. Further watches, and those on paths of more than 1 KB, are
+    /// ignored.
     ZOOKEEPER_WATCHES: Count = "bellows.zookeeper.watches.max", "1000";
     /// Shortest timeout of a ZooKeeper session.
     ZOOKEEPER_SESSION_MIN: Millis = "hbase.zookeeper.property.minSessionTimeout", "4000";
