@@ -5,7 +5,8 @@
 //!    (a `RegionAction`). Actions that must be atomic have a part of their own. The cells are in the cell block, in the
 //!    order of the actions.
 //! 3. The client sends all requests, then reads all answers. A part fails as a whole or action by action.
-//! 4. Actions that failed with a retriable error start again at step 1.
+//! 4. Actions that failed with a retriable error start again at step 1. A server refuses the rest of a batch when its reply
+//!    is full. As long as each round ends some actions, such a refusal does not count as a failed attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::cluster::specifier;
 use crate::location::LookupMode;
 use crate::operation::Mutation;
 use crate::row::{Cells, unreadable};
-use crate::{Advice, CheckAndMutate, Error, Get, Location, Result, Row, RowMutations, Table};
+use crate::{Advice, CheckAndMutate, Error, Get, Location, Pause, Result, Row, RowMutations, Table};
 
 const METHOD: &str = "Multi";
 
@@ -137,7 +138,7 @@ impl Table {
         while !pending.is_empty() {
             let mut failed = BTreeMap::new();
             let mut ended = self.round(&actions, &nonces, &pending).await;
-            for index in pending {
+            for &index in &pending {
                 match ended[index].take().expect("a round ends every action") {
                     Err(error) if error.advice() != Advice::GiveUp => {
                         is_in_doubt[index] |= error.happened() == Happened::Maybe;
@@ -149,9 +150,14 @@ impl Table {
                     outcome => outcomes[index] = Some(outcome),
                 }
             }
+            let some_ended = failed.len() < pending.len();
             pending = failed.keys().copied().collect();
-            let Some((_, first)) = failed.first_key_value() else { break };
-            if let Err(end) = tries.again(first.clone()).await {
+            let Some(error) = decisive(failed.values()).cloned() else { break };
+            let outcome = match error.advice() {
+                Advice::Wait(Pause::None) if some_ended => tries.go_on(error),
+                _ => tries.again(error).await,
+            };
+            if let Err(end) = outcome {
                 let (count, time) = match &end {
                     Error::GivenUp { tries, elapsed, .. } => (*tries, *elapsed),
                     _ => (1, std::time::Duration::ZERO),
@@ -377,6 +383,12 @@ impl Table {
     }
 }
 
+/// Returns the error that decides how long the batch waits: the first that asks for a pause, or else the first.
+fn decisive<'e>(errors: impl Iterator<Item = &'e Error> + Clone) -> Option<&'e Error> {
+    let pauses = |error: &&Error| error.advice() != Advice::Wait(Pause::None);
+    errors.clone().find(pauses).or_else(|| errors.clone().next())
+}
+
 fn encode(
     mutations: &[&Mutation],
     nonce: impl Fn(&Mutation, usize) -> Option<u64>,
@@ -395,4 +407,21 @@ fn remote(pair: &pb::NameBytesPair) -> Error {
     let text = String::from_utf8_lossy(pair.value()).into_owned();
     let message = text.strip_prefix(&format!("{}: ", pair.name)).map(str::to_owned).unwrap_or(text);
     Error::Remote(Exception::new(pair.name.clone(), message))
+}
+
+#[cfg(test)]
+mod tests {
+    use rpc::class;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_if_any_of_its_errors_asks_for_it() {
+        let error = |class: &'static str| Error::Remote(Exception::new(class, "m"));
+        let errors = [class::MULTI_ACTION_RESULT_TOO_LARGE, class::REGION_TOO_BUSY, class::IO].map(error);
+        let class = |errors: &[Error]| decisive(errors.iter()).and_then(Error::class).map(str::to_owned);
+        assert_eq!(class(&errors).as_deref(), Some(class::REGION_TOO_BUSY));
+        assert_eq!(class(&errors[..1]).as_deref(), Some(class::MULTI_ACTION_RESULT_TOO_LARGE));
+        assert_eq!(class(&[]), None);
+    }
 }

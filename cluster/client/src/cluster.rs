@@ -399,6 +399,13 @@ impl Attempts {
         self.pause(pause, error).await
     }
 
+    /// Goes on at once after an attempt that has done a part of the work, and does not count it. Returns [`Error::GivenUp`]
+    /// when the time is used up.
+    pub(crate) fn go_on(&self, error: Error) -> Result<()> {
+        let elapsed = self.shared.world.moment().since(self.started);
+        if elapsed > self.shared.options.operation_max { Err(self.given_up(error)) } else { Ok(()) }
+    }
+
     /// Waits before the next attempt; returns [`Error::GivenUp`] when attempts or time are used up.
     pub(crate) async fn pause(&mut self, pause: Pause, error: Error) -> Result<()> {
         let options = &self.shared.options;

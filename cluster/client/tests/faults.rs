@@ -27,6 +27,8 @@ struct Scene {
     faults_of_lookups: VecDeque<Exception>,
     /// The exceptions with which the next actions of a batch fail, by row.
     faults_of_rows: Vec<(Vec<u8>, Exception)>,
+    /// Number of actions after which the reply to a batch is full, so that the others are refused; 0 for no limit.
+    actions_max: usize,
     /// All calls: server, method, and the nonce of a mutation.
     calls: Vec<(usize, String, Option<u64>)>,
 }
@@ -104,11 +106,15 @@ impl Member {
                 let mut answer = pb::MultiResponse::default();
                 for part in &request.region_action {
                     let failed = self.enter(&mut state, call, None).err();
-                    let one = |action: &pb::Action| {
+                    let actions_max = state.actions_max;
+                    let one = |(number, action): (usize, &pb::Action)| {
                         let row = action.mutation.as_ref().map(|mutation| mutation.row().to_vec());
                         let exception =
                             state.faults_of_rows.iter().position(|(faulty, _)| Some(faulty) == row.as_ref());
                         let exception = exception.map(|at| pair(&state.faults_of_rows.remove(at).1));
+                        let is_full = |at| at > 0 && number >= at;
+                        let full = || Exception::new(class::MULTI_ACTION_RESULT_TOO_LARGE, "full");
+                        let exception = exception.or_else(|| is_full(actions_max).then(|| pair(&full())));
                         let result = exception.is_none().then(pb::Result::default);
                         pb::ResultOrException {
                             index: action.index,
@@ -118,7 +124,7 @@ impl Member {
                         }
                     };
                     let result_or_exception = match failed {
-                        None => part.action.iter().map(one).collect(),
+                        None => part.action.iter().enumerate().map(one).collect(),
                         Some(_) => Vec::new(),
                     };
                     let exception = failed.as_ref().map(pair);
@@ -418,5 +424,17 @@ fn actions_of_a_batch_are_tried_again_one_by_one() {
         );
         let outcomes = fixture.table.batch(vec![put("a"), put("")]).await;
         assert!(outcomes[0].is_ok() && matches!(outcomes[1], Err(Error::Invalid(_))), "{outcomes:?}");
+    });
+}
+
+#[test]
+fn full_replies_are_no_failed_attempts_while_some_actions_end() {
+    let fixture = Fixture::new();
+    let gets = || (0..14).map(|_| Get::row("r")).collect::<Vec<_>>();
+    fixture.run(async {
+        // A batch may fail four times, and it needs seven replies.
+        fixture.state.lock().actions_max = 2;
+        fixture.table.get_all(gets()).await.expect("each reply has two rows");
+        assert_eq!(fixture.calls().iter().filter(|call| *call == "0 Multi").count(), 7);
     });
 }
