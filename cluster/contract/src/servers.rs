@@ -115,9 +115,10 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     /// region must be closed and opened instead.
     fn alter(&self, server: &ServerName, order: OpenOrder) -> ServerFuture<bool>;
 
-    /// Makes a region that is open under this term refuse writes to `families`, which are about to be deleted, and accept
-    /// writes to all others. Writes that have begun are completed. Ends when the region is opened again.
-    fn refuse_writes(
+    /// Makes a region that is open under this term refuse puts, increments and appends to `families`, which are about to be
+    /// deleted, and accept them for all others. Deletes are accepted, because the delete of a row names all families. Writes
+    /// that have begun are completed. Ends when the region is opened again.
+    fn refuse_puts(
         &self,
         server: &ServerName,
         region: &EncodedName,

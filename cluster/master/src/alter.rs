@@ -3,7 +3,7 @@
 //! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most
 //! changes while it serves, and scans continue. For other changes the region is closed and opened again; clients that
 //! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
-//! must not find them. An intent completes this deletion after a crash. Before it is stored, all regions refuse writes to
+//! must not find them. An intent completes this deletion after a crash. Before it is stored, all regions refuse puts to
 //! the family.
 
 use std::sync::Arc;
@@ -194,41 +194,41 @@ impl Master {
     }
 
     /// Deletes families of a table with their files. `table` is the schema without them. Before the intent is stored, every
-    /// open region refuses writes to these families. Otherwise a region that serves on after a failure would acknowledge
+    /// open region refuses puts to these families. Otherwise a region that serves on after a failure would acknowledge
     /// writes which the intent deletes later.
     fn delete_families(&self, table: Arc<TableDescriptor>, families: Vec<Bytes>) -> Result<(), Exception> {
         let name = table.name().clone();
-        let refused = self.refuse_writes(&name, &families);
+        let refused = self.refuse_puts(&name, &families);
         let intent = Intent::DeleteFamilies { table, families };
         let done = refused.and_then(|()| self.begin_change(&intent)).and_then(|()| self.finish(&intent));
         let Err(cause) = done else { return Ok(()) };
         let key = intent.key();
         if self.is_doubtful(&key) || self.intents.of(&name).iter().any(|left| left.key() == key) {
             let message = format!(
-                "table {name} refuses writes to these families until their deletion is carried out or withdrawn, which is \
+                "table {name} refuses puts to these families until their deletion is carried out or withdrawn, which is \
                  tried every ten seconds: {}",
                 cause.message
             );
             return Err(self.note_doubt(&name, Exception { message, ..cause }));
         }
-        if let Err(also) = self.accept_writes(&name) {
+        if let Err(also) = self.accept_puts(&name) {
             let also = self.note_doubt(&name, also);
             tracing::warn!(table = %name, cause = %also, "writes to families are still refused; it is tried again");
         }
         Err(cause)
     }
 
-    /// Makes every open region of a table accept writes to all of its families.
-    pub(crate) fn accept_writes(&self, name: &TableName) -> Result<(), Exception> {
-        self.refuse_writes(name, &[])
+    /// Makes every open region of a table accept puts to all of its families.
+    pub(crate) fn accept_puts(&self, name: &TableName) -> Result<(), Exception> {
+        self.refuse_puts(name, &[])
     }
 
-    /// Makes every open region of a table refuse writes to these families, and accept writes to all others.
-    fn refuse_writes(&self, name: &TableName, families: &[Bytes]) -> Result<(), Exception> {
+    /// Makes every open region of a table refuse puts to these families, and accept puts to all others.
+    fn refuse_puts(&self, name: &TableName, families: &[Bytes]) -> Result<(), Exception> {
         let rows: Vec<RegionRow> = self.read_view(|view| {
             view.tables.get(name).map(|table| table.serving().cloned().collect()).unwrap_or_default()
         });
-        rows.iter().try_for_each(|row| self.regions.refuse_writes(row.region.encoded_name(), families))
+        rows.iter().try_for_each(|row| self.regions.refuse_puts(row.region.encoded_name(), families))
     }
 
     /// Carries out the intent of a change of a schema.

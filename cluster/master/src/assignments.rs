@@ -130,12 +130,12 @@ impl Assignments {
         env::block_on(self.servers.alter(&owner.server, order))
     }
 
-    /// Makes an open region refuse writes to these families. Does nothing if the region is open nowhere. See
-    /// [`RegionServers::refuse_writes`].
-    pub(crate) fn refuse_writes(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
+    /// Makes an open region refuse puts to these families. Does nothing if the region is open nowhere. See
+    /// [`RegionServers::refuse_puts`].
+    pub(crate) fn refuse_puts(&self, region: &EncodedName, families: &[Bytes]) -> Result<(), Exception> {
         let owner = self.owners.lock().get(region).cloned();
         let Some(owner) = owner.filter(|owner| !owner.is_closing) else { return Ok(()) };
-        env::block_on(self.servers.refuse_writes(&owner.server, region, owner.term, families.to_vec()))
+        env::block_on(self.servers.refuse_puts(&owner.server, region, owner.term, families.to_vec()))
     }
 
     /// Closes a region where it is open. Does nothing if it is open nowhere.

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | deletion, truncation or restoration of a table | the table is disabled, and is not enabled before the intent is removed |
 //! | truncation of a region | the region was closed first, and stays closed until the intent is removed |
-//! | deletion of families | the regions refuse writes to these families until the intent is removed |
+//! | deletion of families | the regions refuse puts to these families until the intent is removed |
 //! | change of a schema | the table serves on, and an alteration that takes place late deletes no row |
 //! | first step of a split or a merge | the regions serve on, and a start only deletes folders of children that nobody has used |
 //! | creation, clone, and the deletion that undoes them | no table has the name, and a later creation replaces the intent |
@@ -119,7 +119,7 @@ impl Master {
         tracing::info!(table = %name, regions = wrong.len(), "the table is settled after a failed write to hbase:meta");
         if is_wanted_open {
             self.in_parallel(wrong, |row| self.open_or_record(row))?;
-            self.accept_writes(name)?;
+            self.accept_puts(name)?;
         } else {
             self.in_parallel(wrong, |row| self.close(&row.region))?;
         }

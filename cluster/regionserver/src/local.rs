@@ -187,7 +187,7 @@ impl RegionServers for LocalServers {
         })
     }
 
-    fn refuse_writes(
+    fn refuse_puts(
         &self,
         server: &ServerName,
         region: &EncodedName,
@@ -196,7 +196,7 @@ impl RegionServers for LocalServers {
     ) -> ServerFuture<()> {
         let region = region.clone();
         self.order(server, move |inner| {
-            inner.find_under(&region, term)?.refuse_writes(&families);
+            inner.find_under(&region, term)?.refuse_puts(&families);
             Ok(())
         })
     }

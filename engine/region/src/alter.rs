@@ -8,7 +8,7 @@
 //! caches, durability. After such a change the region must be opened again. The same is true after a change of a key
 //! that begins with `hbase.`, `bellows.` or `coprocessor$`, unless `TUNED` lists it.
 //!
-//! A family that is about to be deleted takes no writes from the moment when the deletion begins, because its rows are
+//! A family that is about to be deleted takes no puts from the moment when the deletion begins, because its rows are
 //! deleted even if that takes long.
 
 use std::collections::BTreeMap;
@@ -60,11 +60,12 @@ impl Region {
         Ok(true)
     }
 
-    /// From now on, refuses writes to the families in `families` and accepts writes to all others. Writes that have begun
-    /// are completed. The region accepts writes to all of its families when it is opened again.
-    pub fn refuse_writes(&self, families: &[Bytes]) {
+    /// From now on, refuses puts, increments and appends to `families`, and accepts them for all others. Deletes are
+    /// accepted, because the delete of a row names all families. Writes that have begun are completed. The region accepts puts to
+    /// all of its families when it is opened again.
+    pub fn refuse_puts(&self, families: &[Bytes]) {
         for store in &self.stores {
-            store.refuses_writes.store(families.contains(&store.family), Ordering::Relaxed);
+            store.refuses_puts.store(families.contains(&store.family), Ordering::Relaxed);
         }
     }
 }

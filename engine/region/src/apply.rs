@@ -283,7 +283,10 @@ impl Region {
         }
         self.check_row(&mutation.row, "row lock")?;
         for cell in mutation.cells.cells() {
-            self.writable_store(cell.family())?;
+            match cell.cell_type() {
+                Some(CellType::Put) => self.store_for_puts(cell.family())?,
+                _ => self.store(cell.family())?,
+            };
             if cell.row() != mutation.row {
                 return Err(Error::CellOfOtherRow {
                     cell_row: string_binary(cell.row()).to_string(),

@@ -170,7 +170,7 @@ impl Region {
         let cache = Arc::new(Cache::with_bytes(CHECK_CACHE_BYTES));
         for BulkFile { family, path, file, .. } in &load.files {
             let store = self
-                .writable_store(family)
+                .store_for_puts(family)
                 .map_err(|_| BulkLoadRefusal::NoSuchFamily { family: string_binary(family).to_string() })?;
             let file = file.as_ref().map_err(storage::Error::clone)?;
             let caching = Store::caching(&self.info, &store.options());

@@ -37,10 +37,8 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The family is about to be deleted, so it takes no writes.
-    #[error(
-        "Column family {family} in region {region} in table {table} is being deleted and takes no writes"
-    )]
+    /// The family is about to be deleted, so it takes no puts.
+    #[error("Column family {family} in region {region} in table {table} is being deleted and takes no puts")]
     FamilyIsDeleted {
         /// The name of the family.
         family: String,

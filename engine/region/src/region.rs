@@ -249,10 +249,10 @@ impl Region {
         })
     }
 
-    /// Returns the store of a family that takes writes.
-    pub(crate) fn writable_store(&self, family: &[u8]) -> Result<&Store> {
+    /// Returns the store of a family that takes puts.
+    pub(crate) fn store_for_puts(&self, family: &[u8]) -> Result<&Store> {
         let store = self.store(family)?;
-        if store.refuses_writes.load(Ordering::Relaxed) {
+        if store.refuses_puts.load(Ordering::Relaxed) {
             return Err(Error::FamilyIsDeleted {
                 family: string_binary(family).to_string(),
                 region: string_binary(self.info.name()).to_string(),

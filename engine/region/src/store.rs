@@ -47,8 +47,8 @@ pub(crate) struct Store {
     pub(crate) unlisted: Mutex<Vec<FileName>>,
     /// Locked by the running compaction.
     pub(crate) compacting: Mutex<()>,
-    /// Whether the family is about to be deleted, and so takes no writes.
-    pub(crate) refuses_writes: AtomicBool,
+    /// Whether the family is about to be deleted, and so takes no puts.
+    pub(crate) refuses_puts: AtomicBool,
     /// The region's options with the family's own settings.
     pub(crate) tuning: ArcSwap<RegionOptions>,
 }
@@ -98,7 +98,7 @@ impl Store {
             tracker: Mutex::new(tracker),
             unlisted: Mutex::default(),
             compacting: Mutex::default(),
-            refuses_writes: AtomicBool::new(false),
+            refuses_puts: AtomicBool::new(false),
             tuning: ArcSwap::from_pointee(tuning),
         })
     }

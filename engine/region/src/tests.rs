@@ -858,7 +858,7 @@ fn a_compaction_ending_after_the_close_keeps_list_and_files() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_space_is_freed() {
+fn a_full_disk_refuses_puts_until_space_is_freed() {
     let bench = Bench::new();
     bench.put("before", "f:q", 1, "there");
     let used: u64 = bench.files.list(&FileName::root()).expect("there").iter().map(|entry| entry.size).sum();

@@ -180,10 +180,10 @@ fn a_disabled_table_is_enabled_only_once_a_failed_change_of_it_is_not_stored() {
     }
 }
 
-/// Returns the number of regions that take writes to these families.
+/// Returns the number of regions that take puts to these families.
 fn taking(life: &Life, regions: &[RegionInfo]) -> [usize; 2] {
     [b"f", b"g"].map(|family| {
-        regions.iter().filter(|region| life.servers.takes_writes(region.encoded_name(), family)).count()
+        regions.iter().filter(|region| life.servers.takes_puts(region.encoded_name(), family)).count()
     })
 }
 
@@ -195,7 +195,7 @@ fn a_family_whose_deletion_may_be_stored_takes_no_writes_until_it_is_not() {
         files.set(outage);
         let failure = delete_family(&life).expect_err("the intent is reported as not stored");
         if outage == Outage::Lasting {
-            assert!(failure.message.contains("table t refuses writes to these families"), "{failure}");
+            assert!(failure.message.contains("table t refuses puts to these families"), "{failure}");
             carry_on(&life);
             assert_eq!(taking(&life, &before), [2, 0], "all regions serve the other family");
             files.set(Outage::None);
@@ -242,7 +242,7 @@ fn a_region_whose_family_cannot_be_deleted_is_the_only_one_that_is_closed() {
 }
 
 #[test]
-fn a_family_that_takes_writes_after_its_deletion_failed_keeps_its_files() {
+fn a_family_that_takes_puts_after_its_deletion_failed_keeps_its_files() {
     let (mut served, mut refused) = (0, 0);
     let outcomes = [Outcome::DidNotHappen, Outcome::MayHaveHappened];
     for (outcome, last) in outcomes.into_iter().flat_map(|outcome| [(outcome, false), (outcome, true)]) {

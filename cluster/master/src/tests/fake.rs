@@ -83,7 +83,7 @@ pub(super) struct FakeServers {
     pub(super) sizes: Mutex<BTreeMap<Bytes, u32>>,
     /// Whether open regions apply new schemas.
     takes_over: Mutex<bool>,
-    /// The families to which open regions refuse writes.
+    /// The families to which open regions refuse puts.
     refused_families: Mutex<BTreeMap<EncodedName, Vec<Bytes>>>,
 }
 
@@ -234,8 +234,8 @@ impl FakeServers {
         Arc::clone(schema)
     }
 
-    /// Whether a region is open and takes writes to a family.
-    pub(super) fn takes_writes(&self, region: &EncodedName, family: &[u8]) -> bool {
+    /// Whether a region is open and takes puts to a family.
+    pub(super) fn takes_puts(&self, region: &EncodedName, family: &[u8]) -> bool {
         let is_refused = self
             .refused_families
             .lock()
@@ -589,7 +589,7 @@ impl RegionServers for FakeServers {
         answered(self.alter_here(&order))
     }
 
-    fn refuse_writes(
+    fn refuse_puts(
         &self,
         server: &ServerName,
         region: &EncodedName,

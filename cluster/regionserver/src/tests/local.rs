@@ -74,24 +74,28 @@ fn the_newest_timestamp_includes_delete_markers() {
 }
 
 #[test]
-fn a_family_that_is_about_to_be_deleted_takes_no_writes_and_is_read() {
+fn a_family_that_is_about_to_be_deleted_takes_no_puts_and_is_read() {
     let bench = Bench::with(crate::Options::default(), &[]);
     let (servers, name) = servers(&bench);
     done(servers.open(&name, order(3))).expect("opened");
     let region = region("", "").encoded_name().clone();
     let refuse = |term, families: &[&'static str]| {
         let families = families.iter().map(|family| Bytes::from(*family)).collect();
-        done(servers.refuse_writes(&name, &region, Term(term), families))
+        done(servers.refuse_puts(&name, &region, Term(term), families))
     };
     let put = |value: &str| bench.mutate(mutation(MutationType::Put, "r", "f:q", value));
-    put("1").expect("it takes writes");
+    put("1").expect("it takes puts");
     refuse(3, &["f"]).expect("it is open");
     for refused in [put("2"), bench.mutate(increment("r", "f:n", 1))] {
-        let refused = refused.expect_err("no writes");
+        let refused = refused.expect_err("no puts");
         assert_eq!(refused.class, rpc::class::NO_SUCH_COLUMN_FAMILY);
         assert!(refused.message.contains("Column family f in region") && refused.do_not_retry, "{refused}");
     }
     assert_eq!(done(servers.rows(&name, &region)).expect("reads go on"), [row("r", "1")]);
+    let row =
+        pb::MutationProto { column_value: Vec::new(), ..mutation(MutationType::Delete, "r", "f:q", "") };
+    bench.mutate(row).expect("the delete of a row names all families");
+    assert_eq!(done(servers.rows(&name, &region)).expect("reads go on"), []);
     refuse(3, &["g"]).expect("it is open");
     put("3").expect("the other family is meant");
     refuse(3, &["f"]).expect("it is open");

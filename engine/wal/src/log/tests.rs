@@ -354,7 +354,7 @@ fn waiters_for_the_end_of_the_log_are_woken() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing_acknowledged() {
+fn a_full_disk_refuses_puts_until_there_is_room_and_loses_nothing_acknowledged() {
     for level in [Level::Disk, Level::Os] {
         let place = Memory::new();
         place.set_bytes_max(Some(3_000));
