@@ -69,6 +69,10 @@ impl MemoryQueue {
     }
 }
 
+/// Number of regions whose flush has failed from which no other region is flushed in their place. So many have a cause in
+/// common, such as a full disk, for which every further flush would fail, too.
+const FAILING_MAX: usize = 8;
+
 /// Returns how much is gained, in bytes, if a region is flushed to free memory. The region with the greatest result is
 /// flushed first. For a region that compacts in memory the result is half of its bytes, less the share that its
 /// compactions drop.
@@ -119,12 +123,24 @@ impl RegionServer {
 
     /// Queues a flush of the region with the greatest [`flush_worth`] if the memstores exceed the lower limit. Memory
     /// that is being flushed does not count.
+    ///
+    /// A region whose flush has failed keeps its memory until a later attempt. It is passed over, and what it holds is
+    /// taken from the memory of the others: otherwise they would fill the rest up to the upper limit, and no region
+    /// could be written to. They keep a sixteenth of the lower limit, so that their files do not become tiny.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
         if self.background.memory() <= low {
             return;
         }
-        let regions = self.regions().all();
+        let failing = self.background.failing_flushes();
+        if failing.len() >= FAILING_MAX {
+            return;
+        }
+        let is_failing = |region: &Arc<Region>| failing.iter().any(|failing| Arc::ptr_eq(failing, region));
+        let held: u64 = failing.iter().map(|region| region.memstore_bytes()).sum();
+        let low = low.saturating_sub(held).max(low / 16);
+        let mut regions = self.regions().all();
+        regions.retain(|region| !is_failing(region));
         let uses: Vec<MemoryUse> = regions.iter().map(|region| region.memory_use()).collect();
         if uses.iter().map(|memory| memory.bytes).sum::<u64>() <= low {
             return;

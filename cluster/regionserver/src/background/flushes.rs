@@ -94,6 +94,8 @@ impl Background {
         }
         drop(queues);
         log_failure("flush", &region, &error, wait);
+        // Another region may have to free the memory that this one keeps.
+        server.relieve_memory();
     }
 }
 

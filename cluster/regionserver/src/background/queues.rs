@@ -107,6 +107,13 @@ impl Background {
         }
     }
 
+    /// Returns the regions whose flush has failed and waits for its next attempt.
+    pub(crate) fn failing_flushes(&self) -> Vec<Arc<Region>> {
+        let queues = self.queues.lock();
+        let failing = queues.flushes.iter().filter(|waiting| waiting.again.failures > 0);
+        failing.map(|waiting| Arc::clone(&waiting.region)).collect()
+    }
+
     /// Queues a flush of the region even if one is running. If one is queued already, no second one is added. Keeps
     /// `permit` until the queued flush ends.
     pub(crate) fn request_flush_for(&self, region: &Arc<Region>, permit: LargePermit) {

@@ -216,6 +216,13 @@ fn the_threads_end_with_the_server() {
     assert_eq!(bench.server.regions().count(), 0);
 }
 
+/// Lets the storage have no free space any more.
+fn fill(place: &storage::Memory) {
+    use storage::Files;
+    let used = place.list(&storage::FileName::root()).expect("there").iter().map(|entry| entry.size).sum();
+    place.set_bytes_max(Some(used));
+}
+
 #[test]
 fn failures_are_counted_logged_and_retried_with_backoff() {
     let options = Options {
@@ -228,12 +235,6 @@ fn failures_are_counted_logged_and_retried_with_backoff() {
     bench.put("r", "f:x", "1");
     let region = bench.server.regions().all().remove(0);
     let counted = || bench.server.counters().snapshot();
-    let fill = |place: &storage::Memory| {
-        use storage::Files;
-        let used =
-            place.list(&storage::FileName::root()).expect("there").iter().map(|entry| entry.size).sum();
-        place.set_bytes_max(Some(used));
-    };
     fill(&bench.place);
     bench.server.background.request_flush(&region);
     for (failures, wait) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
@@ -317,6 +318,33 @@ fn from_the_lower_mark_on_the_fullest_regions_are_flushed_until_it_is_below() {
     assert_eq!(waiting(), 0, "and no more of them are needed");
     bench.server.close_all().expect("closes");
     assert_eq!(bench.server.background.memory(), 0);
+}
+
+#[test]
+fn a_region_whose_flush_fails_does_not_keep_others_from_being_flushed() {
+    let options = Options {
+        memstore_bytes_max: 20_000,
+        memstore_lower: 0.5,
+        wake_period: Duration::ZERO,
+        retry_min: Duration::from_secs(60),
+        ..Options::default()
+    };
+    let bench = Bench::with(options, &[("", "m"), ("m", "t"), ("t", "")]);
+    bench.put("a", "f:x", &"v".repeat(6_000));
+    fill(&bench.place);
+    bench.server.background.request_flush(&bench.server.regions().all()[0]);
+    Background::flush_next(&bench.server);
+    assert_eq!(bench.server.counters().snapshot().flushes_failed, 1);
+    bench.place.set_bytes_max(None);
+    // Half of 20,000 is the limit, and the region that fails keeps more than 6,000 of it.
+    bench.put("n", "f:x", &"v".repeat(1_500));
+    bench.put("z", "f:x", &"v".repeat(3_000));
+    assert_eq!(bench.server.background.waiting().flushes, 2, "the one that fails, and another");
+    Background::flush_next(&bench.server);
+    let regions = bench.server.regions().all();
+    let memory: Vec<bool> = regions.iter().map(|region| region.memstore_bytes() > 0).collect();
+    assert_eq!(memory, [true, true, false], "the fullest of those that can be flushed");
+    assert_eq!(bench.server.background.waiting().flushes, 1, "and no more of them are needed");
 }
 
 #[test]
