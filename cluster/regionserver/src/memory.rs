@@ -126,10 +126,11 @@ impl RegionServer {
     ///
     /// A region whose flush has failed keeps its memory until a later attempt. It is passed over, and what it holds is
     /// taken from the memory of the others: otherwise they would fill the rest up to the upper limit, and no region
-    /// could be written to. They keep a sixteenth of the lower limit, so that their files do not become tiny.
+    /// could be written to. They keep a sixteenth of the lower limit, so that their files do not become tiny. A read replica
+    /// flushes nothing: its memory is freed when the primary flushes.
     pub(crate) fn relieve_memory(&self) {
         let low = self.options().memstore_bytes_low();
-        if self.background.memory() <= low {
+        if self.background.memory() <= low || self.replica().is_some() {
             return;
         }
         let failing = self.background.failing_flushes();

@@ -48,7 +48,12 @@ fn growing(files: Arc<dyn Files>) -> Arc<dyn Files> {
     Arc::new(Segmented::new(files, World::real(), Duration::from_millis(10)))
 }
 
-fn server(port: u16, files: Arc<dyn Files>, log: Arc<dyn Files>) -> Arc<RegionServer> {
+fn server(
+    port: u16,
+    memstore_bytes_max: u64,
+    files: Arc<dyn Files>,
+    log: Arc<dyn Files>,
+) -> Arc<RegionServer> {
     let world = World::real();
     let log_options = wal::Options { file_bytes_max: 2_000, ..wal::Options::default() };
     let (log, _) = wal::Log::open(world.clone(), log, FileName::new("WALs"), log_options).expect("a log");
@@ -65,7 +70,7 @@ fn server(port: u16, files: Arc<dyn Files>, log: Arc<dyn Files>) -> Arc<RegionSe
         ServerName { host: "localhost".into(), port, start_code: 1 },
         foundation,
         // Replaced files are deleted at once, so that a test can have a file deleted while a replica uses it.
-        Options { unnamed_files_grace: Duration::ZERO, ..Options::default() },
+        Options { unnamed_files_grace: Duration::ZERO, memstore_bytes_max, ..Options::default() },
     )
 }
 
@@ -73,12 +78,14 @@ impl Pair {
     fn new(lag_max: Option<Duration>) -> Pair {
         let place = Memory::with(Capabilities::NONE.with(Capability::ListsAll));
         let files: Arc<dyn Files> = Arc::new(place.clone());
-        let primary = server(1, Arc::clone(&files), growing(Arc::clone(&files)));
+        let memory = Options::default().memstore_bytes_max;
+        let primary = server(1, memory, Arc::clone(&files), growing(Arc::clone(&files)));
         primary.open_region(region("", ""), Arc::new(table())).expect("a new region");
         let is_cut = Arc::new(AtomicBool::new(false));
         let log = growing(Arc::new(Reach { place: place.clone(), is_cut: Arc::clone(&is_cut) }));
         let own: Arc<dyn Files> = Arc::new(Memory::new());
-        let replica = server(2, Arc::clone(&own), own);
+        // A replica may have less memory than its primary.
+        let replica = server(2, 1_000, Arc::clone(&own), own);
         let options =
             ReplicaOptions { poll: Duration::from_millis(2), poll_idle: Duration::from_millis(10), lag_max };
         let of = Primary { files, log, folder: FileName::new("WALs") };
@@ -115,6 +122,17 @@ impl Pair {
             assert!(world.moment().since(began) < SOON, "it is answered all the time");
         }
     }
+}
+
+#[test]
+fn a_replica_whose_memory_is_full_flushes_nothing() {
+    let pair = Pair::new(None);
+    pair.primary.put("r", "f:x", &"v".repeat(2_000));
+    assert_eq!(pair.seen("r").len(), 1);
+    let replica = &pair.replica.server;
+    assert!(replica.memory_pressure() > 1.0, "{}", replica.memory_pressure());
+    replica.run_chore();
+    assert_eq!(replica.background.waiting().flushes, 0, "a flush would fail, and be repeated");
 }
 
 #[test]
