@@ -89,3 +89,59 @@ fn rows_beyond_a_prefix_end_the_scan() {
     assert!(filter.filter_all_remaining());
     assert!(Filter::inclusive_stop_prefix(&stream[..8]).is_err());
 }
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// Returns a filter with a condition on `value`, a path that equals it, and these paths of columns to return.
+fn on_value(value: &[u8], wanted: &[&str]) -> Vec<u8> {
+    let (leaf, equal, has_value) = ([1], 3u32.to_be_bytes(), [1]);
+    let wanted_count = (wanted.len() as u32).to_be_bytes();
+    let wanted: Vec<u8> = wanted.iter().flat_map(|path| text(path)).collect();
+    let data = [&leaf[..], &text("a"), &equal, &has_value, value, &wanted_count, &wanted].concat();
+    [&[0xac, 0xed, 0, 5, 0x7a][..], &(data.len() as u32).to_be_bytes(), &data].concat()
+}
+
+/// A null, a map with one member, and an array, in the bytes of the stream.
+const NULL: [u8; 5] = [1, 0, 0, 0, 0];
+const MAP_OF_ONE: [u8; 5] = [16, 0, 0, 0, 1];
+const ARRAY: u8 = 17;
+
+/// A filter is cloned and dropped level by level. A value of 10,000 levels would exceed the stack and end the process.
+#[test]
+fn values_are_nested_no_deeper_than_the_stack_allows() {
+    let nested = |maps: usize, steps: usize| {
+        let path = text(&vec!["a"; steps].join("."));
+        let map = [&MAP_OF_ONE[..], &path].concat();
+        Filter::documents(&on_value(&[map.repeat(maps), NULL.to_vec()].concat(), &[]))
+    };
+    for (maps, steps) in [(1, 1), (100, 1), (1, 100), (10, 10)] {
+        drop(nested(maps, steps).expect("a filter").clone());
+    }
+    for (maps, steps) in [(100, 100), (11, 10), (101, 1)] {
+        let error = nested(maps, steps).expect_err("too deep").to_string();
+        assert!(error.contains("nested deeper than 100"), "{error}");
+    }
+}
+
+/// Each of these filters has less than 4 MB, and would take some hundred MB of memory.
+#[test]
+fn a_filter_takes_no_more_memory_than_its_limit() {
+    let array = |count: usize, element: &[u8]| {
+        [&[ARRAY][..], &(count as u32).to_be_bytes(), &element.repeat(count)].concat()
+    };
+    let map = [&MAP_OF_ONE[..], &text("a"), &NULL].concat();
+    let deep = [&MAP_OF_ONE[..], &text(&["a"; 90].join(".")), &NULL].concat();
+    let (few, many) = (vec!["a[].b"; 1_000], vec!["a[].b"; 100_000]);
+    for (name, value, wanted) in [
+        ("maps", array(250_000, &map), &[][..]),
+        ("arrays", array(250_000, &array(1, &NULL)), &[]),
+        ("paths", array(5_000, &deep), &[]),
+        ("patterns", NULL.to_vec(), &many),
+    ] {
+        let refused = Filter::documents(&on_value(&value, wanted)).expect_err(name).to_string();
+        assert!(refused.contains("of memory"), "{name}: {refused}");
+    }
+    Filter::documents(&on_value(&array(20_000, &map), &few)).expect("a large filter");
+}

@@ -32,8 +32,11 @@ use value::{Fault, Kind, NULL, Value};
 
 const NAME: &str = "HDocumentFilter";
 
-/// Maximum depth of nested conditions, and of nested values.
+/// Maximum depth of nested conditions, and of nested values, which are cloned and dropped level by level on the stack.
 const DEPTH_MAX: usize = 100;
+
+/// Size in bytes of a compiled pattern of a path, generously.
+const PATTERN_BYTES: usize = 4 << 10;
 
 /// The column with the time of a document's last change. It is always returned.
 const TIME_COLUMN: &[u8] = b"_ts";
@@ -93,7 +96,11 @@ impl Documents {
             let count = stream.count()?;
             let mut wanted = Vec::new();
             for _ in 0..count {
-                wanted.push(Wanted::new(stream.utf()?)?);
+                let path = stream.utf()?;
+                if path.contains("[]") {
+                    stream.count_object(PATTERN_BYTES)?;
+                }
+                wanted.push(Wanted::new(path)?);
             }
             Ok(Documents { condition, wanted })
         };

@@ -15,6 +15,10 @@ const HEADER: &[u8] = &[0xac, 0xed, 0x00, 0x05];
 const BLOCK: u8 = 0x77;
 const LONG_BLOCK: u8 = 0x7a;
 
+/// Maximum size in bytes of the objects that are decoded from one stream. Without it, an object of a few bytes in the
+/// stream would take a thousand bytes of memory.
+const OBJECT_BYTES_MAX: usize = 64 << 20;
+
 /// Why a stream cannot be decoded.
 pub(super) type Reason = String;
 
@@ -22,6 +26,8 @@ pub(super) type Reason = String;
 pub(super) struct JavaStream<'a> {
     data: Cow<'a, [u8]>,
     at: usize,
+    /// Size of the decoded objects in bytes, as far as they were counted.
+    object_bytes: usize,
 }
 
 impl<'a> JavaStream<'a> {
@@ -48,7 +54,16 @@ impl<'a> JavaStream<'a> {
             }
             left = rest;
         }
-        Ok(JavaStream { data, at: 0 })
+        Ok(JavaStream { data, at: 0, object_bytes: 0 })
+    }
+
+    /// Counts the memory of an object that is about to be decoded. Fails if all objects of the stream take too much.
+    pub(super) fn count_object(&mut self, bytes: usize) -> Result<(), Reason> {
+        self.object_bytes = self.object_bytes.saturating_add(bytes);
+        match self.object_bytes > OBJECT_BYTES_MAX {
+            true => Err(format!("its objects take more than {OBJECT_BYTES_MAX} bytes of memory")),
+            false => Ok(()),
+        }
     }
 
     /// Returns the next `length` bytes.

@@ -137,16 +137,22 @@ impl Value {
         Ok(match kind {
             Kind::Array => {
                 let mut elements = Elements::new();
-                for index in 0..stream.count()? as u32 {
+                let count = stream.count()?;
+                stream.count_object(map_bytes(count))?;
+                for index in 0..count as u32 {
                     elements.insert(index, Value::read(stream, depth + 1)?);
                 }
                 Value::new(Content::Array(elements))
             }
             Kind::Map => {
                 let mut map = Value::new(Content::Map(Members::default()));
-                for _ in 0..stream.count()? {
+                let count = stream.count()?;
+                stream.count_object(map_bytes(count))?;
+                for _ in 0..count {
                     let path = Path::parse(&stream.utf()?).map_err(Fault::into_reason)?;
-                    let value = Value::read(stream, depth + 1)?;
+                    // Each step of the path is a level of its own, and each but the first has a map of its own.
+                    stream.count_object((path.0.len() - 1) * map_bytes(1))?;
+                    let value = Value::read(stream, depth + path.0.len())?;
                     map.set(&path.0, value, false).map_err(Fault::into_reason)?;
                 }
                 map
@@ -256,6 +262,14 @@ impl Value {
         let (mine, other) = (self.object()?.ok_or_else(incomparable)?, other.object()?);
         mine.compare(&other.ok_or_else(incomparable)?).ok_or_else(incomparable)
     }
+}
+
+/// Returns the size in bytes of a map with this many members, or of an array: at least one node of a B-tree, and nodes may be
+/// half empty.
+fn map_bytes(count: usize) -> usize {
+    const NODE_ENTRIES: usize = 11;
+    let entries = if count == 0 { 0 } else { NODE_ENTRIES.max(count.saturating_mul(2)) };
+    entries.saturating_mul(size_of::<(String, Value)>())
 }
 
 /// Compares two maps like Java's `AbstractMap.equals`. A null in one map does not equal a missing value in the other.
