@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cell::Cell;
+use cell::{Cell, Position, SequenceId};
 use hfile::{Cursor, ReadOptions, Reader};
 use storage::{FileName, Kind};
 
@@ -112,17 +112,19 @@ impl MobValues {
         let cursor = self.cursor_of(region, store, cell, reference)?;
         cursor.set_options(options);
         let comparator = cursor.reader().comparator();
-        let is_same = |found: Cell<'_>| comparator.compare(found.into(), cell.into()).is_eq();
+        let is_same = |found: Cell<'_>| comparator.compare_keys(found.key(), cell.key()).is_eq();
         // There may be several writes of one key, the newest first. First search the one with the reference's sequence
-        // id. A compaction may have cleared that id; then the newest write is taken.
-        cursor.seek(cell.into())?;
+        // id. None has it if the reference was bulk-loaded, which gave it another id; then the newest write is taken, as
+        // in HBase.
+        let newest = Position { key: cell.key(), sequence: SequenceId::MAX };
+        cursor.seek(newest)?;
         while let Some(found) = cursor.peek().filter(|found| is_same(*found)) {
             if found.sequence() == cell.sequence() {
                 return Ok(());
             }
             cursor.advance()?;
         }
-        cursor.seek(cell.into())?;
+        cursor.seek(newest)?;
         match cursor.peek() {
             Some(found) if is_same(found) => Ok(()),
             _ => Err(missing(cell, cursor.reader().name())),

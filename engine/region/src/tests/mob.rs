@@ -600,6 +600,43 @@ fn a_clone_of_hbase_that_does_not_say_what_it_needs_holds_the_mob_files_to_which
     assert_eq!(server.janitor().clean_mob_files(&FileName::root(), &NoCatalog).expect("cleaned"), 1);
 }
 
+/// The cells of a loaded file have the sequence id of the load, and the values in MOB files keep that of their write.
+#[test]
+fn loaded_references_find_their_values() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    for letter in ['u', 'v'] {
+        put(&region, "a", 1, &value(letter, 20));
+    }
+    put(&region, "b", 2, &value('w', 20));
+    flush(&region);
+    let expected = format!("a/f:q@1={} b/f:q@2={}", value('v', 20), value('w', 20));
+    assert_eq!(all(&region), expected);
+    let store_file = region.stores[0].view.load().files[0].reader.name().clone();
+    let clone = open(&server, "ns:clone");
+    // So the ids of loads differ from those of the writes.
+    put(&clone, "z", 1, "small");
+    let load = BulkLoad {
+        files: vec![BulkFile {
+            family: "f".into(),
+            path: store_file.to_string(),
+            file: server.files.open(&store_file),
+            within: Some(store_file),
+        }],
+        assign_sequence: true,
+        copy: true,
+        token: None,
+    };
+    assert!(matches!(clone.bulk_load(&load), Ok(BulkLoadOutcome::Loaded { .. })));
+    let expected = format!("{expected} z/f:q@1=small");
+    assert_eq!(all(&clone), expected);
+    let without = BulkLoad { assign_sequence: false, ..load };
+    assert!(matches!(clone.bulk_load(&without), Ok(BulkLoadOutcome::Loaded { .. })));
+    assert_eq!(all(&clone), expected);
+    compact(&clone, true);
+    assert_eq!(all(&clone), expected, "the compaction has written the values again");
+}
+
 #[test]
 fn the_mob_file_has_the_values_in_order_and_their_number() {
     let server = Server::new();
