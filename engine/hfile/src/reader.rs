@@ -27,6 +27,9 @@ use crate::worth::Worth;
 use crate::{Error, Result};
 use end::KnownEnd;
 
+/// Maximum number of index levels. A file that claims more is refused: each level has at least twice as many blocks as the
+/// one above.
+const INDEX_LEVELS_MAX: u32 = 64;
 /// Maximum size in bytes of the section that is loaded when a file is opened. A file that claims more is refused.
 const LOAD_ON_OPEN_MAX: u64 = 1 << 30;
 
@@ -123,6 +126,11 @@ impl Reader {
                 load_at.to_string(),
             ));
         }
+        let levels = trailer.num_data_index_levels.unwrap_or(1);
+        if levels > INDEX_LEVELS_MAX {
+            let expected = format!("at most {INDEX_LEVELS_MAX}");
+            return Err(corrupt(trailer_at, "number of index levels", expected, levels.to_string()));
+        }
         let mut reader = Reader {
             file,
             cached: cache.open_file(name.as_str(), size, caching),
@@ -141,7 +149,7 @@ impl Reader {
             data_end: load_at,
             first_data: trailer.first_data_block_offset.unwrap_or(u64::MAX),
             last_data: trailer.last_data_block_offset.unwrap_or(u64::MAX),
-            levels: trailer.num_data_index_levels.unwrap_or(1),
+            levels,
             root: Entries::default(),
             entries: trailer.entry_count.unwrap_or(0),
             info: FileInfo::new(),
@@ -380,7 +388,8 @@ impl Reader {
     /// Returns the newest sequence id of a cell; `None` if the file does not record it. If it is greater than
     /// [`Reader::max_sequence`], the file may lack some writes between these two ids.
     pub fn newest_sequence(&self) -> Option<SequenceId> {
-        self.common_sequence.filter(|_| self.has_mvcc).or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
+        // A file whose cells have no ids of their own may still state one.
+        self.common_sequence.or_else(|| self.number(name::MVCC_MAX).map(SequenceId))
     }
 
     /// Whether a major compaction wrote the file.

@@ -10,6 +10,7 @@ use crate::index::Ordered;
 use crate::*;
 
 mod awaited;
+mod hostile;
 mod on_write;
 mod reading;
 mod rows;

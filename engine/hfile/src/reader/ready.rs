@@ -39,11 +39,16 @@ impl Reader {
                 Ok(block(BlockKind::Data, bytes, places))
             }
             BlockType::EncodedData if self.encoding == Encoding::RowIndexV1 => {
-                let area = self.cell_area(&bytes).ok_or_else(|| {
+                let (area, rows) = self.cell_area(&bytes).ok_or_else(|| {
                     self.corrupt(at, "encoded block", "ROW_INDEX_V1 with its row starts", "other bytes")
                 })?;
                 let bytes = bytes.slice(2..2 + area);
                 let places = self.check_cells(at, &bytes)?;
+                // The row index stays in memory with the cells, which alone are counted.
+                let cells = places.offsets.len();
+                if rows > cells {
+                    return Err(self.corrupt(at, "rows in the row index", format!("at most {cells}"), rows));
+                }
                 Ok(block(BlockKind::Data, bytes, places))
             }
             BlockType::EncodedData => {
@@ -81,15 +86,16 @@ impl Reader {
             .flatten()
     }
 
-    /// Returns the length in bytes of the cells in a ROW_INDEX_V1 block, which the row index follows; `None` if the
-    /// block has another encoding or is malformed.
-    fn cell_area(&self, bytes: &[u8]) -> Option<usize> {
+    /// Returns the length in bytes of the cells in a ROW_INDEX_V1 block, and the number of rows in the row index, which
+    /// follows them; `None` if the block has another encoding or is malformed.
+    fn cell_area(&self, bytes: &[u8]) -> Option<(usize, usize)> {
         let (id, _) = bytes.split_first_chunk::<2>()?;
         let (rest, area) = bytes.split_last_chunk::<4>()?;
         let area = u32::from_be_bytes(*area) as usize;
         let rows = u32::from_be_bytes(*rest.get(2 + area..)?.first_chunk::<4>()?) as usize;
         let whole = 2 + area + 4 + rows.checked_mul(4)? + 4;
-        (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len()).then_some(area)
+        (Some(u16::from_be_bytes(*id)) == Encoding::RowIndexV1.id() && whole == bytes.len())
+            .then_some((area, rows))
     }
 
     /// Validates every cell of a block, and returns where each cell and each row starts.
