@@ -188,11 +188,18 @@ impl Comparable {
     }
 }
 
+/// Maximum length in bytes of a text that is compared at each position of a part. For a longer one this could take as
+/// many steps as the product of both lengths.
+const COMPARED_TEXT_MAX: usize = 64;
+
 /// Whether `part`, converted to lower case, contains `text`, which is in lower case. Nearly all parts are ASCII, and
-/// are not copied.
+/// are not copied, since nearly all texts are short.
 fn has_in_lower_case(part: &[u8], text: &str) -> bool {
     if !part.is_ascii() {
         return String::from_utf8_lossy(part).to_lowercase().contains(text);
+    }
+    if text.len() > COMPARED_TEXT_MAX {
+        return String::from_utf8_lossy(&part.to_ascii_lowercase()).contains(text);
     }
     let text = text.as_bytes();
     let Some(first) = text.first() else { return true };

@@ -97,6 +97,9 @@ impl Transform {
     }
 }
 
+/// Maximum number of filters and keys whose decisions about one cell are fast together.
+const CHEAP_PARTS_MAX: usize = 128;
+
 /// A filter, which may consist of other filters.
 #[derive(Clone, Debug)]
 pub struct Filter(Kind);
@@ -195,10 +198,23 @@ impl Filter {
 
     /// Whether deciding about one cell may take so long that a caller on a shared thread should use another thread.
     pub fn is_dear(&self) -> bool {
+        self.may_take_long() || self.parts() > CHEAP_PARTS_MAX
+    }
+
+    fn may_take_long(&self) -> bool {
         match &self.0 {
-            Kind::Single(single) => single.is_dear(),
-            Kind::List(list) => list.filters().any(Filter::is_dear),
-            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.is_dear(),
+            Kind::Single(single) => single.may_take_long(),
+            Kind::List(list) => list.filters().any(Filter::may_take_long),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.may_take_long(),
+        }
+    }
+
+    /// Returns the number of filters and keys with which a cell or row may be compared.
+    fn parts(&self) -> usize {
+        match &self.0 {
+            Kind::Single(single) => single.parts(),
+            Kind::List(list) => list.filters().map(Filter::parts).sum(),
+            Kind::WhileMatch { inner, .. } | Kind::SkipRow { inner, .. } => inner.parts(),
         }
     }
 

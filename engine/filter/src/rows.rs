@@ -34,6 +34,11 @@ impl Fuzzy {
         Fuzzy { keys, last: None, refused: false, done: false, ahead: None }
     }
 
+    /// Returns the number of keys.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
     pub(crate) fn reset(&mut self) {
         self.refused = false;
     }
@@ -222,23 +227,22 @@ impl Ranges {
             self.answer = ReturnCode::Include;
             return;
         }
-        // The first range that ends after the row or contains it.
-        let next = self.ranges.iter().position(|range| {
-            let is_behind = if reversed {
+        // The first range that ends after the row or contains it. The ranges do not overlap, so they end in the order in
+        // which they begin.
+        let next = self.ranges.partition_point(|range| {
+            if reversed {
                 row < &range.start[..] || (row == &range.start[..] && !range.include_start)
             } else {
                 !range.stop.is_empty()
                     && (row > &range.stop[..] || (row == &range.stop[..] && !range.include_stop))
-            };
-            !is_behind
+            }
         });
-        let Some(next) = next else {
+        let Some(range) = self.ranges.get(next) else {
             self.done = true;
             self.answer = ReturnCode::NextRow;
             return;
         };
         self.current = Some(next);
-        let range = &self.ranges[next];
         let (edge, belongs) =
             if reversed { (&range.stop, range.include_stop) } else { (&range.start, range.include_start) };
         self.answer = if range.contains(row) {

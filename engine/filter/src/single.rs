@@ -52,6 +52,7 @@ enum Rule {
     FirstKeyOnly {
         found: bool,
     },
+    /// FirstKeyValueMatchingQualifiersFilter; the qualifiers are sorted.
     FirstOfQualifiers {
         qualifiers: Vec<Bytes>,
         found: bool,
@@ -232,9 +233,10 @@ impl Single {
         matches!(self.rule, Rule::Page { .. } | Rule::RandomRow { .. } | Rule::Fuzzy(_) | Rule::Ranges(_))
     }
 
-    /// Whether the filter has a pattern, whose search may take many steps.
-    pub(crate) fn is_dear(&self) -> bool {
+    /// Whether the filter has a pattern, whose search may take many steps, or decodes whole documents.
+    pub(crate) fn may_take_long(&self) -> bool {
         let with = match &self.rule {
+            Rule::Documents(_) => return true,
             Rule::Row { with, .. }
             | Rule::Family { with, .. }
             | Rule::Qualifier { with, .. }
@@ -245,6 +247,14 @@ impl Single {
             _ => return false,
         };
         matches!(with, Comparable::Regex(_))
+    }
+
+    /// Returns the number of parts with which a cell or row may be compared.
+    pub(crate) fn parts(&self) -> usize {
+        match &self.rule {
+            Rule::Fuzzy(fuzzy) => fuzzy.keys(),
+            _ => 1,
+        }
     }
 
     pub(crate) fn filter_row_key(&mut self, row: &[u8]) -> bool {
@@ -307,7 +317,7 @@ impl Single {
                 if *found {
                     return NextRow;
                 }
-                *found = qualifiers.iter().any(|qualifier| *qualifier == cell.qualifier());
+                *found = qualifiers.binary_search_by(|qualifier| qualifier[..].cmp(cell.qualifier())).is_ok();
                 Include
             }
             Rule::ColumnPrefix(prefix) => {
@@ -606,7 +616,8 @@ impl Filter {
     }
 
     /// Creates a FirstKeyValueMatchingQualifiersFilter.
-    pub fn first_key_value_matching_qualifiers(qualifiers: Vec<Bytes>) -> Filter {
+    pub fn first_key_value_matching_qualifiers(mut qualifiers: Vec<Bytes>) -> Filter {
+        qualifiers.sort();
         Single::filter(Rule::FirstOfQualifiers { qualifiers, found: false })
     }
 

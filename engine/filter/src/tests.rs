@@ -327,3 +327,110 @@ fn comparables_compare_mine_with_theirs() {
     assert_eq!(failing.failure(), Some(Failure::NotALong(1)));
     assert_eq!(failing.failure(), None);
 }
+
+/// Runs `work`, and fails if it takes so long as if each part of a filter were compared with each cell.
+fn in_linear_time(work: impl FnOnce()) {
+    let clock = env::World::real();
+    let before = clock.moment();
+    work();
+    let took = clock.moment().since(before);
+    assert!(took < std::time::Duration::from_secs(60), "{took:?}");
+}
+
+/// With a comparison at each position, this would take minutes.
+#[test]
+fn a_long_text_is_found_in_time_that_grows_with_its_length() {
+    use std::cmp::Ordering::{Equal, Greater};
+    let (value, mut text) = (vec![b'A'; 2_000_000], "a".repeat(500_000));
+    in_linear_time(|| {
+        assert_eq!(Comparable::substring(&text).compare(&value), Ok(Equal));
+        text.push('b');
+        assert_eq!(Comparable::substring(&text).compare(&value), Ok(Greater));
+    });
+    let (ends, lacks) =
+        (["xxA".repeat(40), "AB".repeat(40)].concat(), ["xxA".repeat(40), "AB".repeat(39)].concat());
+    let text = Comparable::substring(&"aB".repeat(40));
+    assert_eq!(text.compare(ends.as_bytes()), Ok(Equal));
+    assert_eq!(text.compare(lacks.as_bytes()), Ok(Greater));
+}
+
+/// With a search from the first range on for each row, this would take minutes.
+#[test]
+fn rows_are_found_among_many_ranges_in_time_that_grows_with_their_number() {
+    const RANGES: u32 = 400_000;
+    let row = |number: u32| Bytes::copy_from_slice(&number.to_be_bytes());
+    let range = |number| RowRange {
+        start: row(2 * number),
+        include_start: true,
+        stop: row(2 * number),
+        include_stop: true,
+    };
+    for reversed in [false, true] {
+        let mut filter = Filter::multi_row_range((0..RANGES).map(range).collect()).expect("ranges");
+        filter.set_reversed(reversed);
+        in_linear_time(|| {
+            for number in 0..2 * RANGES {
+                let number = if reversed { 2 * RANGES - 1 - number } else { number };
+                filter.reset();
+                let is_done = filter.filter_row_key(&row(number)) || filter.filter_all_remaining();
+                assert_eq!(is_done, !reversed && number == 2 * RANGES - 1);
+                let bytes = CellParts {
+                    row: &row(number),
+                    family: b"f",
+                    qualifier: b"q",
+                    timestamp: Timestamp(1),
+                    cell_type: CellType::Put,
+                    value: b"",
+                    tags: b"",
+                };
+                let code =
+                    filter.filter_cell(Cell::trusted(&bytes.to_vec().expect("small"), SequenceId::ZERO));
+                assert_eq!(code.includes(), number % 2 == 0, "row {number}, reversed {reversed}");
+            }
+        });
+    }
+}
+
+/// With a comparison with each qualifier for each cell, this would take minutes.
+#[test]
+fn a_cell_is_compared_with_few_of_many_qualifiers() {
+    let name = |number: u32| number.to_be_bytes();
+    let qualifiers = (0..400_000).rev().map(|number| Bytes::copy_from_slice(&name(2 * number))).collect();
+    let mut filter = Filter::first_key_value_matching_qualifiers(qualifiers);
+    in_linear_time(|| {
+        for number in 0..400_000 {
+            let bytes = CellParts {
+                row: b"r",
+                family: b"f",
+                qualifier: &name(2 * number + 1),
+                timestamp: Timestamp(1),
+                cell_type: CellType::Put,
+                value: b"",
+                tags: b"",
+            };
+            let bytes = bytes.to_vec().expect("small");
+            assert_eq!(filter.filter_cell(Cell::trusted(&bytes, SequenceId::ZERO)), ReturnCode::Include);
+        }
+    });
+}
+
+#[test]
+fn a_filter_of_many_parts_is_dear() {
+    let prefixes = |count: usize| vec![Filter::prefix("a".into()); count];
+    let list = |count| Filter::list(Operator::MustPassOne, prefixes(count));
+    let nested = |count| Filter::list(Operator::MustPassAll, vec![Filter::skip(list(50)), list(count)]);
+    let fuzzy = |count| {
+        Filter::fuzzy_row(vec![("abc".into(), vec![true, false, true]); count]).expect("equal lengths")
+    };
+    for (filter, is_dear) in [
+        (list(10), false),
+        (list(1_000), true),
+        (nested(50), false),
+        (nested(100), true),
+        (fuzzy(10), false),
+        (fuzzy(1_000), true),
+        (Filter::while_match(fuzzy(1_000)), true),
+    ] {
+        assert_eq!(filter.is_dear(), is_dear);
+    }
+}

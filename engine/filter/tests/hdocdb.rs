@@ -145,3 +145,8 @@ fn a_filter_takes_no_more_memory_than_its_limit() {
     }
     Filter::documents(&on_value(&array(20_000, &map), &few)).expect("a large filter");
 }
+
+#[test]
+fn a_filter_that_decodes_whole_rows_is_dear() {
+    assert!(Filter::documents(&on_value(&NULL, &[])).expect("a filter").is_dear());
+}
