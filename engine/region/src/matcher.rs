@@ -68,9 +68,12 @@ pub(crate) struct Deletes {
     /// Whether the row and family have a marker. Most have none, and then no cell needs a test.
     any: bool,
     family: Option<Timestamp>,
+    /// Newest first, as they come.
     family_versions: Vec<Timestamp>,
     column: Option<Timestamp>,
-    versions: Vec<Timestamp>,
+    /// The last marker of one version of the column. It comes after all newer cells, and right before the version that it
+    /// masks, so earlier ones mask nothing more.
+    version: Option<Timestamp>,
     /// Used instead of the fields above with `NEW_VERSION_BEHAVIOR`, where a marker masks only cells written before it.
     by_write: Option<Box<NewVersions>>,
 }
@@ -102,7 +105,7 @@ impl Deletes {
         self.family = None;
         self.family_versions.clear();
         self.column = None;
-        self.versions.clear();
+        self.version = None;
         self.any = false;
     }
 
@@ -116,7 +119,7 @@ impl Deletes {
             return;
         }
         self.column = None;
-        self.versions.clear();
+        self.version = None;
     }
 
     pub(crate) fn add(&mut self, marker: Cell<'_>) {
@@ -129,7 +132,7 @@ impl Deletes {
             Some(CellType::DeleteFamily) => self.family = self.family.max(Some(timestamp)),
             Some(CellType::DeleteFamilyVersion) => self.family_versions.push(timestamp),
             Some(CellType::DeleteColumn) => self.column = self.column.max(Some(timestamp)),
-            Some(CellType::Delete) => self.versions.push(timestamp),
+            Some(CellType::Delete) => self.version = Some(timestamp),
             _ => {}
         }
     }
@@ -150,11 +153,11 @@ impl Deletes {
         // be markers, is read.
         if up_to(self.family) {
             MaskedBy::Rest
-        } else if self.family_versions.contains(&timestamp) {
+        } else if self.family_versions.binary_search_by(|marker| timestamp.cmp(marker)).is_ok() {
             MaskedBy::Version
         } else if up_to(self.column) {
             MaskedBy::Rest
-        } else if self.versions.contains(&timestamp) {
+        } else if self.version == Some(timestamp) {
             MaskedBy::Version
         } else {
             MaskedBy::No
@@ -439,5 +442,69 @@ impl Matcher {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cell::{CellParts, SequenceId};
+
+    use super::*;
+
+    /// Passes cells of these timestamps and types to `deletes`; returns the timestamps of the values that are not masked.
+    fn unmasked(deletes: &mut Deletes, cells: impl IntoIterator<Item = (i64, CellType)>) -> Vec<i64> {
+        let mut seen = Vec::new();
+        for (timestamp, cell_type) in cells {
+            let qualifier: &[u8] = if cell_type.is_family_delete() { b"" } else { b"q" };
+            let parts = CellParts {
+                row: b"r",
+                family: b"f",
+                qualifier,
+                timestamp: Timestamp(timestamp),
+                cell_type,
+                value: b"",
+                tags: b"",
+            };
+            let bytes = parts.to_vec().expect("within limits");
+            let cell = Cell::trusted(&bytes, SequenceId(1));
+            match cell_type.is_delete() {
+                true => deletes.add(cell),
+                false if deletes.masks(cell) == MaskedBy::No => seen.push(timestamp),
+                false => {}
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn markers_of_one_version_mask_that_version() {
+        use CellType::{Delete, DeleteFamilyVersion, Put};
+        let mut deletes = Deletes::default();
+        let of_family = [9, 7, 7, 3].map(|timestamp| (timestamp, DeleteFamilyVersion));
+        let column = [(10, Delete), (9, Put), (8, Delete), (8, Put), (8, Put), (7, Put), (6, Put), (3, Put)];
+        assert_eq!(unmasked(&mut deletes, of_family.into_iter().chain(column)), [6]);
+        deletes.clear_column();
+        assert_eq!(unmasked(&mut deletes, [(10, Put), (9, Put), (8, Put), (3, Put), (2, Put)]), [10, 8, 2]);
+        deletes.clear();
+        assert_eq!(unmasked(&mut deletes, [(9, Put), (3, Put)]), [9, 3]);
+    }
+
+    /// With a search through all markers for each value, this would take minutes.
+    #[test]
+    fn many_markers_of_versions_take_time_that_grows_with_their_number() {
+        const CELLS: i64 = 600_000;
+        let clock = env::World::real();
+        let before = clock.moment();
+        let mut deletes = Deletes::default();
+        let markers = (0..CELLS).rev().map(|number| (2 * number, CellType::DeleteFamilyVersion));
+        let values = (0..CELLS).rev().map(|number| (2 * number + number % 2, CellType::Put));
+        assert_eq!(unmasked(&mut deletes, markers.chain(values)).len() as i64, CELLS / 2);
+        let pairs = |number: i64| [(2 * number, CellType::Delete), (2 * number - 1, CellType::Put)];
+        deletes.clear();
+        assert_eq!(unmasked(&mut deletes, (0..CELLS).rev().flat_map(pairs)).len() as i64, CELLS);
+        let took = clock.moment().since(before);
+        assert!(took < Duration::from_secs(60), "{took:?}");
     }
 }

@@ -353,7 +353,7 @@ impl<'q> RegionScanner<'q> {
             self.open_stores(options).inspect_err(|_| self.stores.clear())?;
             let is_plain = self.is_plain();
             self.whole_rows = match &self.filter {
-                Some(filter) if is_plain && filter.is_plain() => {
+                Some(filter) if is_plain && filter.is_plain() && self.wants_few_columns() => {
                     WholeRows::Refused { likely: true, passed: false }
                 }
                 None if is_plain && self.scan.batch.is_none() => WholeRows::Raw,

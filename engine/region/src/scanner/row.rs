@@ -74,6 +74,10 @@ impl CellSink for RowBuffer {
     }
 }
 
+/// Maximum number of wanted columns with which a skipped cell is compared. With more, rows are not skipped: the matcher
+/// goes through the columns of a row only once.
+const SKIPPED_COLUMNS_MAX: usize = 64;
+
 /// The limits of a step within one row, and the number of cells returned so far.
 struct RowPart<'a> {
     sink: &'a mut dyn CellSink,
@@ -288,6 +292,12 @@ impl RegionScanner<'_> {
             && range.is_all()
             && scan_info.ttl.is_none()
             && !scan_info.new_versions
+    }
+
+    /// Whether the scan names so few columns that rows may be [skipped](RegionScanner::skip_refused_rows).
+    pub(super) fn wants_few_columns(&self) -> bool {
+        let wanted = |store: &super::StoreScanner| store.wanted(&self.scan).map_or(0, <[_]>::len);
+        self.stores.iter().all(|store| wanted(store) <= SKIPPED_COLUMNS_MAX)
     }
 
     /// Copies the current row and following ones to `sink` while they are raw rows, which need no matcher. Most rows of

@@ -104,6 +104,29 @@ pub(super) fn lived(family: FamilyDescriptor, random: &mut Random) -> (Bench, ce
     (bench, read_point)
 }
 
+/// Each skipped cell is searched among the wanted columns, on a thread on which other calls wait.
+#[test]
+fn rows_of_many_wanted_columns_are_judged_one_by_one() {
+    let bench = Bench::new();
+    for row in 0..50 {
+        bench.put(&format!("row-{row:02}"), "f:c", 1, "v");
+        bench.put(&format!("row-{row:02}"), "f:q01", 1, "v");
+    }
+    bench.region.flush(FlushReason::Requested).expect("flushed");
+    let steps = |columns: usize| {
+        let names = (0..columns - 1).map(|column| format!("q{column:05}"));
+        let qualifiers = std::iter::once("c".to_owned()).chain(names).map(Bytes::from).collect();
+        let families =
+            vec![FamilyQuery { family: "f".into(), qualifiers: Some(qualifiers), time_range: None }];
+        let filter = Some(column_is("c", "w", false, false));
+        let ((rows, scanned, filtered), steps) = read(&bench, Scan { families, filter, ..Scan::default() });
+        assert_eq!((rows.len(), scanned, filtered), (0, 50, 50));
+        steps
+    };
+    assert!(steps(10) < 10, "{} steps", steps(10));
+    assert!(steps(10_000) >= 50, "{} steps", steps(10_000));
+}
+
 #[test]
 fn rows_are_skipped_again_after_an_accepted_row() {
     let bench = Bench::new();
