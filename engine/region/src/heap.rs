@@ -19,8 +19,8 @@ use cell::{Cell, CellSink, Comparator, KeyBuf, Position, SequenceId, Timestamp, 
 use hfile::CopyLimits;
 use smallvec::SmallVec;
 
-use crate::Result;
 use crate::store_file::FileCursor;
+use crate::{Error, Result};
 
 /// Maximum number of single steps before a seek. After steps that did not suffice, fewer are tried, because the next
 /// target is unlikely to be near: in a row with thousands of versions of each column, seeks are cheaper.
@@ -38,6 +38,20 @@ const SOURCE_LISTS_MAX: usize = 8;
 /// Maximum number of sources or keys in a kept list.
 const KEPT_MAX: usize = 64;
 
+/// Which cells a heap passes over.
+#[derive(Clone, Copy)]
+struct Visibility {
+    /// The reader sees no newer cells.
+    read_point: SequenceId,
+    /// Whether the reader must leave its thread at a long run of newer cells or rows.
+    is_hurried: bool,
+}
+
+/// Maximum number of newer cells in a row that a hurried reader passes over: some hundred microseconds.
+const NEWER_CELLS_MAX: u32 = 4_096;
+/// Maximum number of rows with newer cells only that a hurried reversed reader passes over. Each is searched in all sources.
+const NEWER_ROWS_MAX: u32 = 256;
+
 /// A source and its part in the merge.
 struct HeapEntry {
     source: Source,
@@ -49,9 +63,15 @@ struct HeapEntry {
 
 impl HeapEntry {
     #[inline]
-    fn skip_invisible(&mut self, read_point: SequenceId) -> Result<()> {
-        while !self.deferred && self.source.peek().is_some_and(|cell| cell.sequence() > read_point) {
+    fn skip_invisible(&mut self, visibility: Visibility) -> Result<()> {
+        let mut skipped = 0;
+        while !self.deferred && self.source.peek().is_some_and(|cell| cell.sequence() > visibility.read_point)
+        {
             self.source.advance()?;
+            skipped += 1;
+            if visibility.is_hurried && skipped > NEWER_CELLS_MAX {
+                return Err(Error::WouldBlock);
+            }
         }
         Ok(())
     }
@@ -227,7 +247,7 @@ impl RowTarget<'_> {
 /// The merged sources of one store.
 pub(crate) struct Heap {
     comparator: Comparator,
-    read_point: SequenceId,
+    visibility: Visibility,
     sources: Sources,
     /// Stand-in keys of the deferred sources; entries of other sources are meaningless. Empty until a source is
     /// deferred.
@@ -241,7 +261,8 @@ pub(crate) struct Heap {
 impl Heap {
     /// Creates a heap of `sources`, newest first. If two sources have equal cells, the first source's cell comes first.
     pub(crate) fn new(comparator: Comparator, read_point: SequenceId, sources: Sources) -> Heap {
-        Heap { comparator, read_point, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
+        let visibility = Visibility { read_point, is_hurried: false };
+        Heap { comparator, visibility, sources, stand_ins: Vec::new(), steps: STEPS_MAX, ran_out: false }
     }
 
     /// Returns the number of sources.
@@ -256,7 +277,10 @@ impl Heap {
         self.sources.0.entries.iter().filter(|entry| entry.deferred).count()
     }
 
+    /// Changes how the heap reads from now on. If it may only read memory, it also fails with [`Error::WouldBlock`] at a
+    /// long run of cells newer than the read point.
     pub(crate) fn set_options(&mut self, options: hfile::ReadOptions) {
+        self.visibility.is_hurried = options.memory_only;
         for entry in &mut self.sources.0.entries {
             if let Source::File(cursor) = &mut entry.source {
                 cursor.set_options(options);
@@ -343,7 +367,7 @@ impl Heap {
         for entry in &mut self.sources.0.entries {
             entry.source.seek(position)?;
             (entry.active, entry.deferred) = (true, false);
-            entry.skip_invisible(self.read_point)?;
+            entry.skip_invisible(self.visibility)?;
         }
         self.reorder()
     }
@@ -378,7 +402,7 @@ impl Heap {
                 Source::File(cursor) if target.columns_may_be_in(cursor)? => cursor.seek_row(place)?,
                 Source::File(cursor) => cursor.leave(),
             }
-            entry.skip_invisible(self.read_point)?;
+            entry.skip_invisible(self.visibility)?;
             if let Some(cell) = entry.source.peek().filter(|cell| target.is_in_column(*cell)) {
                 found = found.max(Some(cell.timestamp()));
             }
@@ -404,7 +428,7 @@ impl Heap {
             Source::Memory(cursor) => cursor.seek_in_row(position),
             Source::File(cursor) => cursor.seek_row(position)?,
         }
-        entry.skip_invisible(self.read_point)
+        entry.skip_invisible(self.visibility)
     }
 
     /// Moves to the next cell.
@@ -413,7 +437,7 @@ impl Heap {
         let Some(current) = self.current() else { return Ok(()) };
         let entry = &mut self.sources.0.entries[current];
         entry.source.advance()?;
-        entry.skip_invisible(self.read_point)?;
+        entry.skip_invisible(self.visibility)?;
         let is_still_first = match (self.head(current), self.runner_up()) {
             (Some(head), Some(next)) => self.is_before(current, head, next),
             (head, _) => head.is_some(),
@@ -475,7 +499,7 @@ impl Heap {
                 self.open_deferred(index, Some(position))?;
             } else if behind {
                 entry.source.seek(position)?;
-                entry.skip_invisible(self.read_point)?;
+                entry.skip_invisible(self.visibility)?;
             }
         }
         self.reorder()
@@ -522,7 +546,7 @@ impl Heap {
         else {
             return Ok(0);
         };
-        let (comparator, read_point) = (self.comparator, self.read_point);
+        let (comparator, read_point) = (self.comparator, self.visibility.read_point);
         let other: Option<SmallVec<[u8; 64]>> = self
             .runner_up()
             .and_then(|next| self.head(next))
@@ -548,6 +572,7 @@ impl Heap {
     /// that have the row take part. Returns `false` when there is no such row.
     pub(crate) fn seek_row_before(&mut self, row: Option<&[u8]>) -> Result<bool> {
         let mut wanted = row.map(<[u8]>::to_vec);
+        let mut newer_rows = 0;
         loop {
             let mut last: Option<Vec<u8>> = None;
             for HeapEntry { source, deferred, .. } in &mut self.sources.0.entries {
@@ -566,7 +591,7 @@ impl Heap {
             for entry in &mut self.sources.0.entries {
                 let stands_in_it = |source: &Source| source.peek().is_some_and(|cell| cell.row() == last);
                 entry.active = stands_in_it(&entry.source);
-                entry.skip_invisible(self.read_point)?;
+                entry.skip_invisible(self.visibility)?;
                 entry.active &= stands_in_it(&entry.source);
             }
             self.reorder()?;
@@ -575,6 +600,10 @@ impl Heap {
             }
             // The reader sees no cell of this row, so it tries the row before.
             wanted = Some(last);
+            newer_rows += 1;
+            if self.visibility.is_hurried && newer_rows > NEWER_ROWS_MAX {
+                return Err(Error::WouldBlock);
+            }
         }
     }
 

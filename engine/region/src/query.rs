@@ -58,8 +58,8 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
     /// The read may not block. It fails with an error that [would block](crate::Error::would_block) when a block or a
-    /// MOB value is not in memory, when a row lock is taken, when reading a row takes long, or when the filter may take
-    /// long for a single cell.
+    /// MOB value is not in memory, when a row lock is taken, when reading a row takes long, when many cells newer than the
+    /// read point come before the next row, or when the filter may take long for a single cell.
     MemoryOnly,
     /// The read may block.
     Any,

@@ -125,3 +125,30 @@ fn a_scan_that_resumes_sees_whole_rows() {
     let bench = bench.kill();
     assert_eq!(bench.scan(resumed()), "a/f:q@2=new a/g:q@2=new");
 }
+
+/// Cells newer than the read point cost time, although no reader sees them.
+#[test]
+fn a_read_in_memory_ends_at_a_long_run_of_newer_cells() {
+    for (row, reversed) in [("z", false), ("a", true)] {
+        let bench = Bench::new();
+        bench.put(row, "f:q", 1, "v");
+        let open = || bench.region.scanner(Scan { reversed, ..Scan::default() }).expect("serving");
+        let (mut few, mut many) = (open(), open());
+        let next = |scanner: &mut RegionScanner<'static>, mode| {
+            let mut shown = Shown::default();
+            scanner.next_row(&Limits::NONE, &mut shown, mode).map(|_| shown.0.concat())
+        };
+        let put = |rows: std::ops::Range<u32>| {
+            let put =
+                |row| mutation(MutationKind::Put, &format!("m{row:05}"), &[("f:q", 1, CellType::Put, b"w")]);
+            let applied = bench.region.apply(&rows.map(put).collect::<Vec<_>>(), ReadMode::Any);
+            applied.expect("serving").pending.wait_blocking().expect("durable");
+        };
+        let expected = format!("{row}/f:q@1=v");
+        put(0..100);
+        assert_eq!(next(&mut few, ReadMode::MemoryOnly).expect("a short run"), expected);
+        put(100..5_000);
+        assert!(matches!(next(&mut many, ReadMode::MemoryOnly), Err(Error::WouldBlock)), "{reversed}");
+        assert_eq!(next(&mut many, ReadMode::Any).expect("read"), expected);
+    }
+}
