@@ -4,23 +4,32 @@
 //! requests of reads. The bytes of a reply are counted as they arrive. The task in which the library runs says for which
 //! file it sends requests ([`for_file`]).
 //!
-//! Only a GET with a range is sent twice: that is a read of a file, which never changes. The first reply that is no
-//! failure counts, and the other request is dropped. When that is done is described in [`hedge`](crate::hedge).
+//! Only a GET with a range is sent twice at the same time: that is a read of a file, which never changes. The first reply
+//! that is no failure counts, and the other request is dropped. When that is done is described in
+//! [`hedge`](crate::hedge).
+//!
+//! A request that reads or writes an object fails if its reply does not begin in time
+//! ([`reply_limit`](Connector::reply_limit)), or if the reply stops. A connection that was cut off without notice gives no
+//! other sign, and the same request often succeeds on a new one. Other requests, such as the completion of an upload, may
+//! take a store longer, and have no such limit.
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use env::World;
+use env::sync::Mutex;
 use futures::future::{Either, select};
 use http_body::{Body, Frame, SizeHint};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
-    ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService, ReqwestConnector,
 };
 use storage::FileName;
 use tokio::task::futures::TaskLocalFuture;
@@ -51,11 +60,38 @@ pub(crate) struct Connector {
     meter: Arc<Meter>,
     clock: Arc<StoreClock>,
     world: World,
+    /// How long the reply to a request without a body may take to begin, and how long it may pause.
+    reply_max: Duration,
 }
 
+/// Minimum of the time that a reply may take to begin.
+const REPLY_MAX_MIN: Duration = Duration::from_secs(1);
+
 impl Connector {
-    pub(crate) fn new(hedge: Hedge, meter: Arc<Meter>, clock: Arc<StoreClock>) -> Connector {
-        Connector { hedge: Arc::new(hedge), meter, clock, world: World::real() }
+    /// `settle_time` is that of the bucket: a third of it is the time that a reply may take to begin, so that a call
+    /// survives the loss of two.
+    pub(crate) fn new(
+        hedge: Hedge,
+        meter: Arc<Meter>,
+        clock: Arc<StoreClock>,
+        settle_time: Duration,
+    ) -> Connector {
+        let reply_max = (settle_time / 3).max(REPLY_MAX_MIN);
+        Connector { hedge: Arc::new(hedge), meter, clock, world: World::real(), reply_max }
+    }
+
+    /// Returns how long the reply to a request of this kind may pause. [`Duration::MAX`] is no limit.
+    fn pause_max(&self, kind: RequestKind) -> Duration {
+        match kind {
+            RequestKind::Put | RequestKind::Get => self.reply_max,
+            RequestKind::List | RequestKind::Delete | RequestKind::Multipart => Duration::MAX,
+        }
+    }
+
+    /// Returns the time within which the reply to a request with a body of `sent_bytes` must begin: a millisecond more
+    /// for each KB.
+    fn reply_limit(&self, kind: RequestKind, sent_bytes: usize) -> Duration {
+        self.pause_max(kind).saturating_add(Duration::from_millis(sent_bytes as u64 >> 10))
     }
 }
 
@@ -119,15 +155,26 @@ impl HttpService for Service {
     {
         Box::pin(async move {
             let account = self.connector.meter.account(&this_file());
-            account.requested(kind_of(&request), request.body().content_length());
+            let sent_bytes = request.body().content_length();
+            let kind = kind_of(&request);
+            account.requested(kind, sent_bytes);
             let sent = self.connector.world.now();
-            let (parts, body) = self.send(request, &account).await?.into_parts();
+            let limit = self.connector.reply_limit(kind, sent_bytes);
+            let reply = env::timeout(limit, self.send(request, &account)).await;
+            let (parts, body) = reply.unwrap_or_else(|| Err(late("no reply began", limit)))?.into_parts();
             if let Some(date) = parts.headers.get("date").and_then(|date| date.to_str().ok()) {
                 self.connector.clock.note(date, sent, self.connector.world.now());
             }
-            Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(CountedBody { body, account })))
+            let pause_max = self.connector.pause_max(kind);
+            let body = ReplyBody { body, account, pause_max, pause: Mutex::default() };
+            Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
         })
     }
+}
+
+fn late(what: &str, limit: Duration) -> HttpError {
+    let cause = io::Error::new(io::ErrorKind::TimedOut, format!("{what} within {limit:?}"));
+    HttpError::new(HttpErrorKind::Timeout, cause)
 }
 
 /// Returns the kind of a request, as it is billed. The requests of S3 have other parameters than those of Azure.
@@ -147,13 +194,17 @@ fn kind_of(request: &HttpRequest) -> RequestKind {
     }
 }
 
-/// The body of a reply, whose bytes are counted as they arrive.
-struct CountedBody {
+/// The body of a reply, whose bytes are counted as they arrive. It fails if no more of them arrive.
+struct ReplyBody {
     body: HttpResponseBody,
     account: Account,
+    /// How long nothing may arrive.
+    pause_max: Duration,
+    /// Ends when nothing has arrived for that long; `None` if the reader waits for nothing.
+    pause: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
-impl Body for CountedBody {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = HttpError;
 
@@ -161,7 +212,18 @@ impl Body for CountedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let pause_max = self.pause_max;
+        let pause = self.pause.get_mut();
+        if polled.is_pending() {
+            let over = pause.get_or_insert_with(|| Box::pin(env::sleep(pause_max)));
+            return over
+                .as_mut()
+                .poll(context)
+                .map(|()| Some(Err(late("no more of the reply came", pause_max))));
+        }
+        *pause = None;
+        let frame = ready!(polled);
         if let Some(bytes) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
             self.account.received(bytes.len());
         }

@@ -12,7 +12,8 @@
 //! - Reads can be awaited; at most [`Options::reads_max`] run at once. A read that is answered much later than others is
 //!   sent a second time ([`hedge`]).
 //! - A request that fails and may succeed later is repeated for at most [`Options::settle_time`], by the monotonic clock.
-//!   A request that hangs ends then, too ([`repeat`]).
+//!   A request without a reply is given up after a third of that time ([`connector`]), and is sent again like one that
+//!   failed ([`repeat`]).
 //! - Keys are those of the configuration, or of the first source that has any. For S3 that is the environment, a profile
 //!   ([`profile`]), a web identity, the metadata of the container, that of the instance; for Azure see [`azure`].
 //!
@@ -194,7 +195,8 @@ impl Bucket {
         let own = || Arc::new(Meter::new(options.account_of, options.prices));
         let meter = options.meter.clone().unwrap_or_else(own);
         let clock = Arc::<StoreClock>::default();
-        let connector = Connector::new(Hedge::new(options.hedging), Arc::clone(&meter), Arc::clone(&clock));
+        let hedge = Hedge::new(options.hedging);
+        let connector = Connector::new(hedge, Arc::clone(&meter), Arc::clone(&clock), options.settle_time);
         let clients = match &options.service {
             Service::S3(s3) => s3.clients(&options, &connector, variable),
             Service::Azure(azure) => azure.clients(&options, &connector, variable),

@@ -7,8 +7,8 @@
 //! | 403, 401 | it will not happen | fail, unless an earlier request may have happened, or the keys have changed |
 //! | 400, 5xx, timeout, reset | it may have happened | send the same bytes again, and warn every [`PAUSE_MAX`] |
 //!
-//! All this ends after [`Options::settle_time`](crate::Options::settle_time), by the monotonic clock: a request without a
-//! reply is cancelled then, and the read of the object ends, too.
+//! All this ends after [`Options::settle_time`](crate::Options::settle_time), by the monotonic clock: the last request is
+//! cancelled then, and the read of the object ends, too.
 //!
 //! A 400 is repeated, because a proxy may be its cause, and some of S3's mean a request that arrived incomplete. While a
 //! store is probed there is nothing to resolve. So [`Repeat::UnlessPermanent`] ends at the first reply by which the store
@@ -194,7 +194,7 @@ fn conflict(name: &FileName, is_in_doubt: bool) -> Error {
 #[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a store that refuses everything")]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -210,10 +210,10 @@ mod tests {
 
     /// Returns a bucket of the store at `listener`.
     fn bucket_at(listener: &TcpListener) -> Bucket {
-        bucket_by("http", listener)
+        bucket_by("http", listener, SETTLE)
     }
 
-    fn bucket_by(scheme: &str, listener: &TcpListener) -> Bucket {
+    fn bucket_by(scheme: &str, listener: &TcpListener, settle_time: Duration) -> Bucket {
         let bucket = Bucket::new(Options {
             endpoint: Some(format!("{scheme}://{}", listener.local_addr().expect("bound"))),
             service: Service::S3(S3 {
@@ -222,7 +222,7 @@ mod tests {
                 path_style: true,
                 ..S3::default()
             }),
-            settle_time: SETTLE,
+            settle_time,
             ..Options::new("Bucket_", "")
         });
         bucket.expect("a client")
@@ -293,6 +293,55 @@ mod tests {
         }
     }
 
+    /// Serves `client`. For as many requests as `lost` says, sends no reply, or one whose last byte is missing (`begins`).
+    fn serve(mut client: TcpStream, lost: &AtomicUsize, begins: bool) {
+        let (mut request, mut part) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = client.read(&mut part) {
+            request.extend_from_slice(&part[..count]);
+            let head = String::from_utf8_lossy(&request).to_ascii_lowercase();
+            let Some((head, body)) = head.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() < length.map_or(0, |length| length.parse().expect("a number")) {
+                continue;
+            }
+            request.clear();
+            let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nETag: \"e\"\r\n\
+                          Last-Modified: Sat, 28 Nov 2026 00:00:00 GMT\r\n\r\none";
+            let take = |left: usize| left.checked_sub(1);
+            let is_lost = lost.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok();
+            let sent = match is_lost {
+                true if begins => reply.len() - 1,
+                true => 0,
+                false => reply.len(),
+            };
+            let _client_may_be_gone = client.write_all(&reply[..sent]);
+        }
+    }
+
+    #[test]
+    fn a_call_survives_two_replies_that_never_come_or_stop() {
+        for begins in [false, true] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let bucket = bucket_by("http", &listener, 6 * SETTLE);
+            let lost = Arc::<AtomicUsize>::default();
+            let counted = Arc::clone(&lost);
+            std::thread::spawn(move || {
+                for client in listener.incoming() {
+                    let (client, lost) = (client.expect("accepted"), Arc::clone(&counted));
+                    std::thread::spawn(move || serve(client, &lost, begins));
+                }
+            });
+            let name = FileName::new("file");
+            if !begins {
+                lost.store(2, Ordering::Release);
+                bucket.swap(&name, None, b"one").expect("the third request is answered");
+            }
+            lost.store(2, Ordering::Release);
+            let loaded = bucket.load(&name, 100).expect("the third request is answered");
+            assert_eq!((&loaded.content[..], lost.load(Ordering::Acquire)), (&b"one"[..], 0));
+        }
+    }
+
     #[test]
     fn calls_under_one_deadline_end_together_and_a_later_call_has_its_own() {
         let name = FileName::new("file");
@@ -344,7 +393,7 @@ mod tests {
             assert!(error.contains("Connection refused"), "{error}");
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let bucket = bucket_by("https", &listener);
+        let bucket = bucket_by("https", &listener, SETTLE);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let mut client = client.expect("accepted");
