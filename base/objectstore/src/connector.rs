@@ -325,7 +325,12 @@ mod tests {
                         );
                         [head.as_bytes(), &vec![0; length as usize]].concat()
                     }
-                    None => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                    None => {
+                        let body = "<Error><Code>NoSuchKey</Code></Error>";
+                        let length = body.len();
+                        format!("HTTP/1.1 404 Not Found\r\nContent-Length: {length}\r\n\r\n{body}")
+                            .into_bytes()
+                    }
                 };
                 if client.write_all(&reply).is_err() {
                     break;

@@ -400,10 +400,26 @@ fn code(answer: &str) -> Option<&str> {
 }
 
 /// Whether the store says that the object is absent. A status 404 with any other code is about the bucket or the access
-/// key.
+/// key. One without a code [is not the store's](is_of_intermediary).
 fn is_absent(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. })
-        && matches!(code(&error.to_string()), None | Some("NoSuchKey" | "NoSuchVersion" | "BlobNotFound"))
+        && match code(&error.to_string()) {
+            None => !is_of_intermediary(error),
+            Some(code) => matches!(code, "NoSuchKey" | "NoSuchVersion" | "BlobNotFound"),
+        }
+}
+
+/// Whether this is a status 404 that the store has not sent. A proxy answers so, with any text or none, while it has no
+/// route to the store. That says nothing about the object, and the same request may succeed later.
+///
+/// Only two answers of a store have no code: that to a HEAD request, and that to one deletion of several in a request to
+/// Azure, which is no reply of its own.
+fn is_of_intermediary(error: &object_store::Error) -> bool {
+    let words = error.to_string();
+    matches!(error, object_store::Error::NotFound { .. })
+        && code(&words).is_none()
+        && words.contains(repeat::STATUS)
+        && !words.contains("performing HEAD")
 }
 
 /// Classifies an error of the store.

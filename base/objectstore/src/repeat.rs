@@ -11,11 +11,13 @@ use std::time::Duration;
 use env::Moment;
 use object_store::client::HttpError;
 
-use crate::{Bucket, with_causes};
+use crate::{Bucket, is_of_intermediary, with_causes};
 
 /// The first pause before a repetition; it doubles up to [`PAUSE_MAX`].
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(20);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Before the status of a reply, in the library's message.
+pub(crate) const STATUS: &str = "status code: ";
 
 impl Bucket {
     /// Returns when a call that begins now sends its last request.
@@ -83,13 +85,12 @@ pub(crate) fn no_reply(last: Option<object_store::Error>) -> object_store::Error
 }
 
 /// Returns whether the same request may succeed later: the store could not be reached, the connection broke within the
-/// reply, no reply came in time, or the store is overloaded or has an error of its own.
+/// reply, no reply came in time, the store is overloaded or has an error of its own, or a proxy has no route to the store.
 pub(crate) fn is_transient(error: &object_store::Error) -> bool {
-    const STATUS: &str = "status code: ";
     /// Before the status of one deletion of several in a request to Azure.
     const STATUS_IN_BATCH: &str = "(code: ";
     if !matches!(error, object_store::Error::Generic { .. }) {
-        return false;
+        return is_of_intermediary(error);
     }
     let mut cause = error.source();
     while let Some(this) = cause {

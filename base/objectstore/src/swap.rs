@@ -24,7 +24,7 @@ use object_store::{Attributes, PutMode, PutOptions, UpdateVersion};
 use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
-use crate::{Bucket, code, is_absent, of_store, version_of, with_causes};
+use crate::{Bucket, code, is_absent, is_of_intermediary, of_store, version_of, with_causes};
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ fn is_permanent(error: &object_store::Error) -> bool {
     match error {
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => !is_transient,
         // `NoSuchBucket`, and `XAdminUserNotFound` of versitygw for an unknown access key.
-        Store::NotFound { .. } => !is_absent(error),
+        Store::NotFound { .. } => !is_absent(error) && !is_of_intermediary(error),
         _ => words.contains("status code: 400 ") && code(&words).is_some() && !is_transient,
     }
 }
@@ -231,8 +231,13 @@ mod tests {
     /// Starts a store that answers every request with `status` and an error of this code. Returns a bucket in it, and the
     /// number of PUT requests so far.
     fn refusing(status: &'static str, code: &'static str) -> (Bucket, Arc<AtomicUsize>) {
+        answering(status, format!("<Error><Code>{code}</Code><Message>no</Message></Error>"), SETTLE)
+    }
+
+    /// Does the same for a store that answers every request with `status` and `body`.
+    fn answering(status: &'static str, body: String, settle_time: Duration) -> (Bucket, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let bucket = bucket_at(&listener);
+        let bucket = bucket_by("http", &listener, settle_time);
         let puts = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&puts);
         std::thread::spawn(move || {
@@ -243,7 +248,6 @@ mod tests {
                 if request[..count].starts_with(b"PUT ") {
                     counted.fetch_add(1, Ordering::AcqRel);
                 }
-                let body = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
                 let size = body.len();
                 let answer =
                     format!("HTTP/1.1 {status}\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n{body}");
@@ -418,6 +422,24 @@ mod tests {
             let opened = bucket.open(&name).err().expect("refused");
             assert_eq!(opened.kind() == Kind::NotFound, is_absent, "{opened}");
             assert_eq!(bucket.delete(&name).is_ok(), is_absent, "{code}");
+        }
+    }
+    /// A proxy in front of the store answers so while it has no route to it.
+    #[test]
+    fn a_404_that_is_not_the_stores_is_repeated_and_does_not_make_files_absent() {
+        let name = FileName::new("file");
+        for body in ["", "404 page not found\n"] {
+            let (bucket, puts) = answering("404 Not Found", body.to_owned(), SETTLE / 2);
+            for error in [bucket.load(&name, 100).err(), bucket.open(&name).err(), bucket.delete(&name).err()]
+            {
+                let error = error.expect("no reply of the store");
+                assert_eq!(error.kind(), Kind::Failed, "{error}");
+            }
+            let [_, gets, _, deletes, _] = bucket.requests().all();
+            assert!(gets > 2 && deletes > 1, "{gets} GET and {deletes} DELETE requests");
+            bucket.swap(&name, None, b"one").expect_err("no reply of the store");
+            bucket.probe().expect_err("no reply of the store");
+            assert!(puts.load(Ordering::Acquire) >= 2);
         }
     }
 }

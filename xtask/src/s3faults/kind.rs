@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Conflict,
     /// For some seconds the store answers every request with 503 SlowDown.
     Storm,
+    /// For some seconds a proxy in front of the store answers every request with a 404 of its own.
+    NoRoute,
     /// Listings of the log miss objects that were created, and show objects that were deleted, within the last seconds.
     StaleLogList,
     /// The same for all listings. A store that promises no more is refused at the start: the server finds the file lists
@@ -38,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 11] = [
+    pub(crate) const ALL: [Kind; 12] = [
         Kind::ErrorAfter,
         Kind::ResetAfter,
         Kind::Timeout,
@@ -47,6 +49,7 @@ impl Kind {
         Kind::DeleteAgain,
         Kind::Conflict,
         Kind::Storm,
+        Kind::NoRoute,
         Kind::StaleLogList,
         Kind::StaleList,
         Kind::Mixed,
@@ -62,6 +65,7 @@ impl Kind {
             Kind::DeleteAgain => "delete-again",
             Kind::Conflict => "conflict",
             Kind::Storm => "storm",
+            Kind::NoRoute => "no-route",
             Kind::StaleLogList => "stale-log-list",
             Kind::StaleList => "stale-list",
             Kind::Mixed => "mixed",
@@ -82,7 +86,7 @@ impl Kind {
         match self {
             // Each of these faults costs the time after which the client gives up.
             Kind::Timeout => 5,
-            Kind::Storm => 1_000,
+            Kind::Storm | Kind::NoRoute => 1_000,
             Kind::Conflict => 100,
             Kind::DeleteAgain => 500,
             Kind::StaleLogList | Kind::StaleList => 500,
@@ -94,7 +98,7 @@ impl Kind {
     pub(crate) fn strike(self, request: &Message, random: &mut Random, in_storm: bool) -> Option<Act> {
         let kind = RequestKind::of(request);
         if self == Kind::Mixed {
-            const PARTS: [Kind; 7] = [
+            const PARTS: [Kind; 8] = [
                 Kind::ErrorAfter,
                 Kind::ResetAfter,
                 Kind::Timeout,
@@ -102,6 +106,7 @@ impl Kind {
                 Kind::Again,
                 Kind::Conflict,
                 Kind::Storm,
+                Kind::NoRoute,
             ];
             return PARTS[random.below(PARTS.len() as u64) as usize].strike(request, random, in_storm);
         }
@@ -123,6 +128,7 @@ impl Kind {
             Kind::Conflict => (kind == RequestKind::Put && is_conditional)
                 .then_some(Act::Refuse { status: "409 Conflict", code: "ConditionalRequestConflict" }),
             Kind::Storm => in_storm.then_some(Act::Refuse { status: "503 Slow Down", code: "SlowDown" }),
+            Kind::NoRoute => in_storm.then_some(Act::NoRoute),
             Kind::StaleLogList => {
                 let (_, query) = request.target();
                 let prefix = parameter(query, "prefix").unwrap_or_default();
@@ -143,6 +149,7 @@ pub(crate) enum Act {
     Twice { first_replies: bool },
     Again,
     Refuse { status: &'static str, code: &'static str },
+    NoRoute,
     StaleList,
 }
 
@@ -196,6 +203,6 @@ mod tests {
         assert!(struck(Kind::StaleLogList, &of_log) > 4_000);
         assert_eq!(struck(Kind::StaleList, &get), 0);
         assert!(struck(Kind::StaleList, &list) > 4_000);
-        assert_eq!(struck(Kind::Storm, &get), 10_000);
+        assert_eq!((struck(Kind::Storm, &get), struck(Kind::NoRoute, &put)), (10_000, 10_000));
     }
 }

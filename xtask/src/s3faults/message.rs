@@ -41,11 +41,19 @@ impl Message {
                  <Message>An injected fault.</Message></Error>"
             ),
         };
-        let mut reply = Message {
-            start: format!("HTTP/1.1 {status}"),
-            fields: vec!["Content-Type: application/xml".to_owned()],
-            body: Vec::new(),
-        };
+        Message::refusal(status, "application/xml", body)
+    }
+
+    /// Creates the reply of a proxy that has no route to the store.
+    pub(crate) fn no_route(method: &str) -> Message {
+        let body = if method == "HEAD" { "" } else { "404 page not found\n" };
+        Message::refusal("404 Not Found", "text/plain", body.to_owned())
+    }
+
+    fn refusal(status: &str, content_type: &str, body: String) -> Message {
+        let start = format!("HTTP/1.1 {status}");
+        let mut reply =
+            Message { start, fields: vec![format!("Content-Type: {content_type}")], body: Vec::new() };
         reply.set_body(body.into_bytes());
         reply
     }

@@ -259,6 +259,7 @@ impl Shared {
                 Act::Refuse { status, code } => {
                     to.write_all(&Message::error(status, code, request.method()).bytes())?;
                 }
+                Act::NoRoute => to.write_all(&Message::no_route(request.method()).bytes())?,
                 Act::StaleList => {
                     let mut reply = self.forward(&mut upstream, &request)?;
                     let (omitted, added) = self.listings().edit(&request, &mut reply, Instant::now());
@@ -299,6 +300,7 @@ impl Shared {
             Act::Twice { .. } => "twice",
             Act::Again => "again",
             Act::Refuse { code, .. } => code,
+            Act::NoRoute => "no route for",
             Act::StaleList => "stale",
         };
         *state.injected.entry((what, RequestKind::of(request))).or_default() += 1;
