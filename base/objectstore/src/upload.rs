@@ -1,6 +1,10 @@
 //! Writes files: by one conditional PUT, or by a multipart upload.
+//!
+//! A store bills the parts of an unfinished upload until it is aborted. So an upload that was not completed is aborted
+//! when its writer is dropped, whatever the reason. Only a process that dies leaves parts.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -95,6 +99,22 @@ impl Upload {
         }
     }
 
+    /// Returns a future that aborts the multipart upload; `None` if there is none that was not completed. If a completion had
+    /// no reply and took effect, the abort fails, and the file stays.
+    fn abort(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let multipart = self.multipart.take()?;
+        let sending = std::mem::take(&mut self.sending);
+        Some(async move {
+            sending.iter().for_each(Task::abort);
+            // The store would keep a part that it gets after the abort.
+            for part in sending {
+                let _ended = part.await;
+            }
+            // If parts remain, the bucket's rule for unfinished uploads deletes them.
+            let _left = multipart.lock().await.abort().await;
+        })
+    }
+
     /// Completes the upload, which makes one object of its parts. A lost reply is resolved by comparing the object's
     /// size and last bytes.
     fn complete(&mut self, multipart: Multipart) -> Result<()> {
@@ -106,11 +126,17 @@ impl Upload {
             self.wait_for_part()?;
         }
         let completed = self.bucket.wait(&self.name, async move { multipart.lock().await.complete().await });
-        let Err(error) = completed else { return Ok(()) };
+        let Err(error) = completed else {
+            self.multipart = None;
+            return Ok(());
+        };
         let (bucket, name, path) = (self.bucket.clone(), self.name.clone(), self.path.clone());
         let found = self.bucket.wait(&self.name, async move { bucket.tail(&name, &path, "finish").await });
         match found {
-            Ok((tail, size)) if size == self.size && tail == self.tail => Ok(()),
+            Ok((tail, size)) if size == self.size && tail == self.tail => {
+                self.multipart = None;
+                Ok(())
+            }
             _ => Err(self.failed(&error, "finish")),
         }
     }
@@ -167,10 +193,110 @@ impl FileWriter for Upload {
     }
 
     fn abandon(mut self: Box<Self>) {
-        self.sending.clear();
-        if let Some(multipart) = self.multipart.take() {
-            // If parts remain, the bucket's rule for unfinished uploads deletes them.
-            let _left = self.bucket.wait(&self.name, async move { multipart.lock().await.abort().await });
+        if let Some(abort) = self.abort() {
+            self.bucket.wait(&self.name, abort);
         }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(abort) = self.abort() {
+            drop(self.bucket.shared.runtime.spawn(for_file(&self.name, abort)));
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a store that completes no upload")]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use storage::Files;
+
+    use super::*;
+    use crate::{Options, S3, Service};
+
+    /// Starts a store that begins uploads, takes parts, and refuses to complete an upload. Returns a bucket in it. Each
+    /// abort of an upload is sent to the receiver.
+    fn store() -> (Bucket, Receiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let bucket = Bucket::new(Options {
+            endpoint: Some(format!("http://{}", listener.local_addr().expect("bound"))),
+            service: Service::S3(S3 {
+                region: Some("us-east-1".to_owned()),
+                keys: Some(("a".to_owned(), "b".to_owned())),
+                path_style: true,
+                ..S3::default()
+            }),
+            ..Options::new("bucket", "")
+        });
+        let (aborted, aborts) = channel();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, aborted) = (client.expect("accepted"), aborted.clone());
+                std::thread::spawn(move || serve(client, &aborted));
+            }
+        });
+        (bucket.expect("a client"), aborts)
+    }
+
+    fn serve(mut client: TcpStream, aborted: &Sender<()>) {
+        let (mut request, mut part) = (Vec::new(), vec![0; 1 << 20]);
+        while let Ok(count @ 1..) = client.read(&mut part) {
+            request.extend_from_slice(&part[..count]);
+            let Some(end) = request.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { continue };
+            let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if request.len() < end + 4 + length.map_or(0, |length| length.parse().expect("a number")) {
+                continue;
+            }
+            request.clear();
+            let (status, body) = match head.split(' ').next().expect("a method") {
+                "post" if head.contains("uploadid=") => {
+                    ("400 Bad Request", "<Error><Code>InvalidPart</Code></Error>")
+                }
+                "post" => (
+                    "200 OK",
+                    "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>",
+                ),
+                "put" => ("200 OK", ""),
+                "delete" if head.contains("uploadid=u") => {
+                    let _test_may_have_ended = aborted.send(());
+                    ("204 No Content", "")
+                }
+                _ => ("404 Not Found", "<Error><Code>NoSuchKey</Code></Error>"),
+            };
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nETag: \"e\"\r\nContent-Length: {length}\r\n\r\n{body}");
+            let _client_may_be_gone = client.write_all(answer.as_bytes());
+        }
+    }
+
+    #[test]
+    fn an_upload_that_is_not_completed_is_aborted_once() {
+        let (bucket, aborts) = store();
+        let begun = || {
+            let mut writer = bucket.create(&FileName::new("file")).expect("new");
+            writer.write(&vec![7; PART_BYTES + 1]).expect("a part is sent");
+            writer
+        };
+        let once = |how: &str| {
+            aborts.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|error| panic!("{how}: {error}"));
+        };
+        begun().finish().expect_err("the completion is refused");
+        once("a failed completion");
+        drop(begun());
+        once("a writer that was dropped after an error");
+        begun().abandon();
+        assert_eq!(aborts.try_iter().count(), 1, "abandoning a file waits for the abort");
+        let mut small = bucket.create(&FileName::new("small")).expect("new");
+        small.write(b"content").expect("kept");
+        drop(small);
+        assert_eq!(aborts.try_iter().count(), 0, "there was no upload");
     }
 }
