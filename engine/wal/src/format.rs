@@ -47,6 +47,8 @@
 use cell::SequenceId;
 use env::WallTime;
 
+use crate::sums::{combined, crc32c};
+
 /// The first bytes of every log file.
 pub(crate) const MAGIC: &[u8; 8] = b"BELLOWAL";
 /// The format version of a new file in new space.
@@ -289,6 +291,12 @@ impl BatchHeader {
         payload.len() == self.length as usize
             && (env::planted(27) || self.sum == batch_sum(number, offset, self.length, self.synced, payload))
     }
+
+    /// Whether this header was written at `offset` of file `number` for a payload whose checksum is `payload`.
+    pub(crate) fn fits_sum(self, number: u64, offset: u64, payload: u32) -> bool {
+        let before = batch_sum(number, offset, self.length, self.synced, &[]);
+        env::planted(27) || self.sum == combined(before, payload, self.length)
+    }
 }
 
 fn batch_sum(number: u64, offset: u64, length: u32, synced: u64, payload: &[u8]) -> u32 {
@@ -299,14 +307,6 @@ fn batch_sum(number: u64, offset: u64, length: u32, synced: u64, payload: &[u8])
         &synced.to_be_bytes(),
         payload,
     ])
-}
-
-pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    for part in parts {
-        digest.update(part);
-    }
-    digest.finalize() as u32
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use storage::{FileName, Files};
 
-use crate::format::crc32c;
 use crate::log::Shared;
 use crate::register::Register;
+use crate::sums::crc32c;
 use crate::{Error, Result};
 
 /// The folder of the holders' objects within the log's.

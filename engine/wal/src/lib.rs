@@ -35,6 +35,7 @@ mod owner;
 mod reader;
 mod register;
 mod seal;
+mod sums;
 
 pub use commit::Durable;
 pub use error::{Error, Result};

@@ -24,9 +24,9 @@ use env::World;
 use env::sync::Mutex;
 use storage::{Capability, FileName, Files, Kind};
 
-use crate::format::crc32c;
 use crate::reader::numbered_files;
 use crate::register::Register;
+use crate::sums::crc32c;
 use crate::{Error, Result};
 
 /// The name of the object in the log's folder.

@@ -8,6 +8,7 @@ use crate::format::{
     BARE_RECORD_LENGTH, BATCH_HEADER_LENGTH, BatchHeader, HEADER_LENGTH, Header, Kind, RECORD_BEGIN, Record,
 };
 use crate::index::{FileSpan, RegionExtent, SectionIndex, Sequences};
+use crate::sums::Sums;
 use crate::{Error, Result};
 
 /// A file of the log that was opened, with its header.
@@ -203,19 +204,20 @@ impl OpenFile<'_> {
     /// a hole between the two. In a loss of power, sectors that were not written are zeros, while later sectors may
     /// have been written; a killed process leaves no hole.
     fn damage(&self, bad: u64) -> Result<Option<String>> {
-        let mut tail = vec![0; (self.size - bad) as usize];
-        self.reader.read_at(bad, &mut tail)?;
+        let tail = self.rest(bad)?;
+        let sums = Sums::new(&tail);
         let mut whole = None;
         for at in 1..tail.len().saturating_sub(BATCH_HEADER_LENGTH) {
             let Some((header, rest)) = tail[at..].split_first_chunk::<BATCH_HEADER_LENGTH>() else { break };
             let header = BatchHeader::parse(*header);
             let offset = bad + at as u64;
+            let begin = at + BATCH_HEADER_LENGTH;
             if header.synced <= offset
                 && header.length > 0
                 && (header.synced > bad || whole.is_none())
                 && let Some(payload) = rest.get(..header.length as usize)
                 && Record::read(payload).is_some()
-                && header.fits(self.number(), offset, payload)
+                && header.fits_sum(self.number(), offset, sums.of(begin..begin + payload.len()))
             {
                 if header.synced > bad {
                     return Ok(Some(format!("the one at offset {offset} says it was durable")));
@@ -232,33 +234,32 @@ impl OpenFile<'_> {
     /// in the space of an older one, a sector that was not written looks like a damaged one, so only such a batch
     /// proves damage.
     ///
-    /// Many bytes may follow the end of such a file, and client data may look like the header of a long batch. So the
-    /// record after the header is checked before the batch is read.
+    /// Many bytes may follow the end of such a file, and client data may look like the headers of long batches. So the
+    /// record after the header is checked first, and no range is [read for its checksum alone](Sums).
     fn later_batch(&self, bad: u64, synced: u64) -> Result<Option<u64>> {
-        const LOOK: usize = BATCH_HEADER_LENGTH + RECORD_BEGIN;
-        let (mut window, mut payload) = (Vec::new(), Vec::new());
-        let mut at = bad + 1;
-        while at + LOOK as u64 <= self.size {
-            window.resize(WINDOW.min((self.size - at) as usize), 0);
-            self.reader.read_at(at, &mut window)?;
-            for (index, bytes) in window.windows(LOOK).enumerate() {
-                let offset = at + index as u64;
-                let (header, record) = bytes.split_first_chunk().expect("a window has as many");
-                let header = BatchHeader::parse(*header);
-                if header.synced >= synced
-                    && header.synced <= offset
-                    && Record::may_begin_with(
-                        record.first_chunk().expect("a window has as many"),
-                        header.length,
-                    )
-                    && self.read_batch(offset, &mut payload)?.is_some()
-                {
-                    return Ok(Some(offset));
-                }
+        let rest = self.rest(bad)?;
+        let sums = Sums::new(&rest);
+        for at in 1..rest.len().saturating_sub(BATCH_HEADER_LENGTH + RECORD_BEGIN - 1) {
+            let Some((header, after)) = rest[at..].split_first_chunk() else { break };
+            let header = BatchHeader::parse(*header);
+            let (offset, begin) = (bad + at as u64, at + BATCH_HEADER_LENGTH);
+            if header.synced >= synced
+                && header.synced <= offset
+                && after.first_chunk().is_some_and(|record| Record::may_begin_with(record, header.length))
+                && header.length as usize <= after.len()
+                && header.fits_sum(self.number(), offset, sums.of(begin..begin + header.length as usize))
+            {
+                return Ok(Some(offset));
             }
-            at += (window.len() - LOOK + 1) as u64;
         }
         Ok(None)
+    }
+
+    /// Returns the bytes of the file from `offset` on.
+    fn rest(&self, offset: u64) -> Result<Vec<u8>> {
+        let mut rest = vec![0; self.size.saturating_sub(offset) as usize];
+        self.reader.read_at(offset, &mut rest)?;
+        Ok(rest)
     }
 
     /// Whether the zeros that follow a write into reused space begin at `offset`.
@@ -464,5 +465,42 @@ mod tests {
             let newest = found.regions[&b"r"[..]].sequences.newest;
             assert_eq!((newest, found.cut.is_some()), (SequenceId(3), false), "read {reads}");
         }
+    }
+    /// A file in memory that counts the bytes that are read.
+    struct Counted {
+        bytes: Vec<u8>,
+        read: AtomicU64,
+    }
+
+    impl FileReader for Counted {
+        fn size(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> storage::Result<()> {
+            self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+            buffer.copy_from_slice(&self.bytes[offset as usize..][..buffer.len()]);
+            Ok(())
+        }
+    }
+
+    /// After a file in reused space ends, there are bytes of an older file, which a client may have chosen.
+    #[test]
+    fn bytes_that_look_like_very_many_long_batches_are_read_only_a_few_times() {
+        const SIZE: usize = 200_000;
+        let header = Header { version: crate::format::VERSION_OVER, epoch: 1, number: 1 };
+        let mut bytes = header.to_bytes().to_vec();
+        while bytes.len() < SIZE {
+            let length = (SIZE - bytes.len()).saturating_sub(2 * BATCH_HEADER_LENGTH) as u32;
+            let batch = BatchHeader { length: length.max(200), synced: HEADER_LENGTH as u64 + 1, sum: 7 };
+            bytes.extend_from_slice(&batch.to_bytes());
+            bytes.extend_from_slice(&[0, 0, 0, 100, Kind::Edit as u8, 0, 0, 0]);
+        }
+        let (reader, name) = (Counted { bytes, read: AtomicU64::new(0) }, FileName::new("1.wal"));
+        let open = OpenFile { name: &name, reader: &reader, header, size: reader.size() };
+        let found = open.scan().expect("no damage");
+        assert!(found.is_empty && found.cut.is_some());
+        let read = reader.read.load(Ordering::Relaxed);
+        assert!(read < 10 * SIZE as u64, "{read} bytes of {SIZE}");
     }
 }
