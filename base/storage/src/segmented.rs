@@ -25,6 +25,7 @@
 
 mod budget;
 mod flight;
+mod kept;
 mod part;
 mod reader;
 mod writer;
@@ -41,6 +42,7 @@ use crate::{
     Result, Settled, Version, swap_confirmed,
 };
 pub use budget::RequestBudget;
+use kept::PartMemory;
 use part::{Part, PartKind};
 use reader::Reader;
 use writer::Writer;
@@ -66,6 +68,8 @@ pub struct Segmented {
     budget: Option<Arc<RequestBudget>>,
     /// Maximum number of parts that are requested at the same time.
     reads_max: usize,
+    /// The bytes of the parts that readers keep in memory.
+    kept: Arc<PartMemory>,
 }
 
 /// The outcome of writing a part.
@@ -79,13 +83,19 @@ enum Put {
 impl Segmented {
     /// Stores growing files in `base`. A put whose outcome is unknown is repeated for `patience`.
     pub fn new(base: Arc<dyn Files>, world: World, patience: Duration) -> Segmented {
-        Segmented { base, world, patience, budget: None, reads_max: READS_MAX }
+        let kept = Arc::new(PartMemory::new(u64::MAX));
+        Segmented { base, world, patience, budget: None, reads_max: READS_MAX, kept }
     }
 
     /// Requests at most `reads_max` parts of a file, or of [files that are opened together](Files::open_all), at the
     /// same time.
     pub fn reading(self, reads_max: usize) -> Segmented {
         Segmented { reads_max: reads_max.max(1), ..self }
+    }
+
+    /// Lets all readers together keep at most `bytes_max` bytes of the parts that they have read, and one part each.
+    pub fn keeping(self, bytes_max: u64) -> Segmented {
+        Segmented { kept: Arc::new(PartMemory::new(bytes_max)), ..self }
     }
 
     /// Delays syncs so that the requests stay within `budget`. Of the requests that the storage below repeats by itself,

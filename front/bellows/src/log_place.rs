@@ -13,7 +13,10 @@ use conf::{Conf, keys};
 use door::{LogEnds, OwnLog};
 use env::World;
 use objectstore::Meter;
-use storage::{Capability, FileName, Files, Kind, Object, RequestBudget, Segmented, Version, swap_confirmed};
+use storage::{
+    Capability, FileName, Files, Kind, MachineMemory, Object, RequestBudget, Segmented, Version,
+    swap_confirmed,
+};
 
 use crate::data_dir;
 use crate::estimate::put_period;
@@ -25,6 +28,8 @@ use crate::root::{self, HBasePlace, LOG_FOLDER, OpenRoot, Root};
 const NOTE: &str = "bellows.wal";
 /// The object in the log's folder that holds the identifier of the data directory to which the log belongs.
 const BELONGS: &str = "bellows.wal.of";
+/// Of a log that is recovered from an object store, the usable memory divided by this number is kept in memory.
+const KEPT_PART: u64 = 8;
 /// Maximum size of either object, in bytes.
 const NOTE_MAX: usize = 16 << 10;
 
@@ -307,7 +312,8 @@ fn growing(world: &World, conf: &Conf, files: Arc<dyn Files>) -> Result<Segmente
     let patience = conf.value(&keys::cluster::S3_SETTLE_TIME)?;
     let reads_max: u64 = conf.value(&keys::cluster::S3_READS_MAX)?;
     let reads_max = usize::try_from(reads_max).unwrap_or(usize::MAX);
-    Ok(Segmented::new(files, world.clone(), patience).reading(reads_max))
+    let kept = MachineMemory::read().usable().map_or(u64::MAX, |bytes| bytes / KEPT_PART);
+    Ok(Segmented::new(files, world.clone(), patience).reading(reads_max).keeping(kept))
 }
 
 /// Returns the time between two requests of the log that its budget permits, and for how long a sync waits for that at

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use env::sync::Mutex;
 
+use super::kept::KeptParts;
 use super::part::{self, HEADER_LENGTH, Part, PartKind};
 use super::{PART_MAX, Segmented, leading_of, parts_among};
 use crate::{Error, FileName, FileReader, GrowingFile, Kind, Outcome, Result};
@@ -17,8 +18,7 @@ const AHEAD_BYTES: u64 = 32 << 20;
 /// Maximum size of all parts that are read when files are opened together, in bytes.
 const OPENED_BYTES: u64 = 64 << 20;
 
-/// A growing file as it was when it was opened. The reader keeps the parts that it has read, because a replay reads
-/// each part many times.
+/// A growing file as it was when it was opened. The reader keeps parts that it has read.
 pub(super) struct Reader {
     files: Segmented,
     name: FileName,
@@ -27,7 +27,7 @@ pub(super) struct Reader {
     size: u64,
     /// Whether the last part ends or seals the file.
     is_ended: bool,
-    parts: Mutex<Vec<Option<Arc<[u8]>>>>,
+    parts: KeptParts,
     /// Locked by the thread that requests parts, so that none is requested twice.
     fetching: Mutex<()>,
 }
@@ -193,74 +193,68 @@ impl Reader {
         if known.starts.is_empty() && !known.is_ended {
             return Err(files.absent(&name, "open"));
         }
-        let KnownParts { starts, size, mut parts, is_ended } = known;
+        let KnownParts { starts, size, parts, is_ended } = known;
         // A file without its first part was deleted. If the file has ended, it is enough that the first part was there
         // during this call.
         if starts.len() > 1 && !(is_ended && has_first) {
             files.part(&name, 0)?.ok_or_else(|| files.absent(&name, "open"))?;
         }
-        let reader = Reader {
-            files,
-            name,
-            starts,
-            size,
-            is_ended,
-            parts: Mutex::default(),
-            fetching: Mutex::default(),
-        };
+        let kept = KeptParts::new(Arc::clone(&files.kept), starts.len());
+        let reader = Reader { files, name, starts, size, is_ended, parts: kept, fetching: Mutex::default() };
         // A part that does not fit is read again when it is needed, and then the error is reported.
-        for (index, part) in parts.iter_mut().enumerate() {
-            if part.as_ref().is_some_and(|content| reader.check(index, content).is_err()) {
-                *part = None;
+        for (index, part) in parts.into_iter().enumerate() {
+            if let Some(content) = part
+                && reader.check(index, &content).is_ok()
+            {
+                reader.parts.insert(index, content);
             }
         }
-        *reader.parts.lock() = parts;
         Ok(reader)
     }
 
     /// Returns the header and the payload of a part.
     fn part(&self, index: usize) -> Result<Arc<[u8]>> {
-        if let Some(part) = &self.parts.lock()[index] {
-            return Ok(Arc::clone(part));
+        if let Some(part) = self.parts.get(index) {
+            return Ok(part);
         }
-        self.fetch(index)?;
-        self.parts.lock()[index].clone().ok_or_else(|| self.files.absent(&self.name, "read"))
+        self.fetch(index)
     }
 
-    /// Reads the part with index `from`. If the part before it was read, also reads parts that follow it, of at most
-    /// [`AHEAD_BYTES`] bytes.
-    fn fetch(&self, from: usize) -> Result<()> {
+    /// Reads the part with index `from`, and returns it. If the part before it was read, also reads parts that follow
+    /// it, of at most [`AHEAD_BYTES`] bytes and a quarter of those that are kept.
+    fn fetch(&self, from: usize) -> Result<Arc<[u8]>> {
         let _others_wait = self.fetching.lock();
-        let to = {
-            let parts = self.parts.lock();
-            if parts[from].is_some() {
-                return Ok(());
-            }
-            match from > 0 && parts[from - 1].is_some() {
-                true => self.starts.partition_point(|start| *start <= self.starts[from] + AHEAD_BYTES),
-                false => from + 1,
-            }
+        if let Some(part) = self.parts.get(from) {
+            return Ok(part);
+        }
+        let ahead = AHEAD_BYTES.min(self.files.kept.bytes_max() / 4);
+        let to = match from > 0 && self.parts.get(from - 1).is_some() {
+            true => self.starts.partition_point(|start| *start <= self.starts[from] + ahead),
+            false => from + 1,
         };
         let next = AtomicUsize::new(from);
-        let failure = Mutex::new(None);
+        // The part may be dropped again before this call ends, so it is not taken from those that are kept.
+        let wanted = Mutex::new(None);
         env::together("log-parts", self.files.reads_max.min(to - from), || {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= to {
                     return;
                 }
-                if self.parts.lock()[index].is_some() {
+                if self.parts.get(index).is_some() {
                     continue;
                 }
-                match self.load(index) {
-                    Ok(bytes) => self.parts.lock()[index] = Some(bytes),
-                    Err(error) if index == from => *failure.lock() = Some(error),
-                    // This part was only read ahead. If it is needed, it is read again, and then an error is reported.
-                    Err(_) => {}
+                let part = self.load(index);
+                if let Ok(part) = &part {
+                    self.parts.insert(index, Arc::clone(part));
+                }
+                // A part that was only read ahead is read again when it is needed, and then an error is reported.
+                if index == from {
+                    *wanted.lock() = Some(part);
                 }
             }
         });
-        failure.into_inner().map_or(Ok(()), Err)
+        wanted.into_inner().unwrap_or_else(|| self.load(from))
     }
 
     fn load(&self, index: usize) -> Result<Arc<[u8]>> {
@@ -333,8 +327,11 @@ impl GrowingFile for Reader {
             self.files.part(&self.name, 0)?.ok_or_else(|| self.files.absent(&self.name, "read"))?;
         }
         let (files, name) = (self.files.clone(), self.name.clone());
-        let (parts, fetching) = (Mutex::new(parts), Mutex::default());
-        Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts, fetching }))
+        let kept = KeptParts::new(Arc::clone(&files.kept), starts.len());
+        for (index, part) in parts.into_iter().enumerate() {
+            part.into_iter().for_each(|part| kept.insert(index, part));
+        }
+        Ok(Arc::new(Reader { files, name, starts, size, is_ended, parts: kept, fetching: Mutex::default() }))
     }
 }
 

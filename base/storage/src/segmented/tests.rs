@@ -546,3 +546,39 @@ fn a_file_that_grows_while_it_is_opened_is_read_by_several_requests_at_once() {
     assert_eq!(opened.size(), PARTS * 8);
     assert!(lagging.most.load(Ordering::SeqCst) > 1, "one request after the other never reaches the end");
 }
+
+/// The readers of a log that is larger than the memory drop parts, and request them again when they are needed.
+#[test]
+fn readers_keep_no_more_parts_than_their_memory_permits() {
+    const PART: usize = 1_000;
+    let base = whole();
+    for name in ["log/1", "log/2"] {
+        let mut writer = over(&base).create(&file(name)).expect("new");
+        for number in 0..20 {
+            writer.write(&[number; PART]).expect("kept");
+            writer.sync().expect("durable");
+        }
+        writer.finish().expect("ended");
+    }
+    let limit = 10 * PART as u64;
+    let files = over(&base).keeping(limit);
+    let names = [file("log/2"), file("log/1")];
+    let opened: Vec<_> = files.open_all(&names).into_iter().map(|opened| opened.expect("there")).collect();
+    assert!((1..=limit).contains(&files.kept.bytes()), "{} bytes", files.kept.bytes());
+    for _ in 0..2 {
+        for reader in &opened {
+            for number in 0..20_u8 {
+                let mut found = [0; PART];
+                reader.read_at(u64::from(number) * PART as u64, &mut found).expect("there");
+                assert!(found.iter().all(|byte| *byte == number), "part {number}");
+                assert!((1..=limit).contains(&files.kept.bytes()), "{} bytes", files.kept.bytes());
+            }
+        }
+    }
+    drop(opened);
+    assert_eq!(files.kept.bytes(), 0);
+    let all = over(&base).keeping(100 * PART as u64);
+    let reader = all.open(&file("log/1")).expect("there");
+    reader.read_at(0, &mut [0; 20 * PART]).expect("there");
+    assert!(all.kept.bytes() > 20 * PART as u64, "all parts are kept if there is room");
+}
