@@ -166,8 +166,8 @@ pub struct Faults {
     damaged_starts: u32,
     /// The time since which a replaced process runs beside one that owns its files, in ns.
     replaced_since: Option<u64>,
-    /// Whether the server replaced one that had not opened the log yet. When that one goes on, it may be the one that takes
-    /// the log from the other.
+    /// Whether the server replaced one that had not opened the log yet. When that one goes on, it may take the log, once, from
+    /// the server or from one that was started after it.
     may_lose_log: bool,
 }
 
@@ -509,10 +509,10 @@ impl Faults {
         let has_failed = !life.was_ready.load(Ordering::Acquire);
         let is_damaged = has_failed && failure.as_deref().is_some_and(reports_damage);
         self.damaged_starts = if is_damaged { self.damaged_starts + 1 } else { 0 };
-        let may_end = std::mem::take(&mut self.may_lose_log)
-            || self.disk_was_faulty
-            || self.has_disk_faults()
-            || self.has_destroyed();
+        let has_lost_log =
+            self.may_lose_log && failure.as_deref().is_some_and(|words| words.contains("was taken over by"));
+        self.may_lose_log &= !has_lost_log;
+        let may_end = has_lost_log || self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
         failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
     }
 
