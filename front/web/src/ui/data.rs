@@ -16,9 +16,13 @@ const ROWS: usize = 25;
 const ROWS_MAX: usize = 500;
 /// Maximum number of cells of a row.
 const CELLS_MAX: usize = 100;
-/// Maximum number of bytes of a value.
+/// Maximum number of bytes of a value on the page.
 const VALUE_MAX: usize = 2_048;
-const ANSWER_MAX: u64 = 4 << 20;
+/// Maximum number of bytes of a value that are kept, and that the JSON has.
+const VALUE_KEPT_MAX: usize = 64 << 10;
+/// Number of bytes of keys, columns and values after which a search ends, so that one request cannot take all memory.
+const FOUND_MAX: usize = 4 << 20;
+const ANSWER_MAX: u64 = 1 << 20;
 /// Time limit of a search. A filter, or a table with many empty regions, may let it take minutes.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
@@ -27,7 +31,10 @@ const SEARCH_MAX: Duration = Duration::from_secs(2);
 struct ShownCell {
     column: String,
     timestamp: i64,
+    /// The beginning of the value.
     value: Vec<u8>,
+    /// Length of the whole value, in bytes.
+    size: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -36,12 +43,38 @@ struct ShownRow {
     cells: Vec<ShownCell>,
 }
 
-/// The rows that a search found within its time limit.
+/// The rows that a search found within its limits.
 #[derive(Clone, Debug, Default)]
 struct Found {
     rows: Vec<ShownRow>,
+    /// Number of bytes in `rows`.
+    bytes: usize,
+    /// Whether the last row may continue.
+    is_partial: bool,
     /// Whether the search reached its end or the maximum number of rows.
     is_complete: bool,
+}
+
+impl Found {
+    /// Adds a row, or a part of a row that may continue. Cells after the first [`CELLS_MAX`] of a row are left out.
+    fn add(&mut self, key: &[u8], cells: impl Iterator<Item = ShownCell>, is_partial: bool) {
+        let continues = self.is_partial && self.rows.last().is_some_and(|row| row.key == key);
+        self.is_partial = is_partial;
+        if !continues {
+            self.bytes += key.len();
+            self.rows.push(ShownRow { key: key.to_vec(), cells: Vec::new() });
+        }
+        let Some(row) = self.rows.last_mut() else { return };
+        let before = row.cells.len();
+        row.cells.extend(cells.take(CELLS_MAX.saturating_sub(before)));
+        self.bytes +=
+            row.cells[before..].iter().map(|cell| cell.column.len() + cell.value.len()).sum::<usize>();
+    }
+
+    /// Whether the search ends because it has found so many bytes.
+    fn is_full(&self) -> bool {
+        self.bytes >= FOUND_MAX
+    }
 }
 
 /// The rows that a search asks for.
@@ -69,7 +102,8 @@ fn wanted(text: &str) -> Wanted {
 
 async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Found, String> {
     let limit = query.number("limit", ROWS, ROWS_MAX);
-    let mut scan = Scan::new().limit(limit as u64).size_max(ANSWER_MAX).cache_blocks(false);
+    // Long rows come in parts, so that the client does not keep a whole one.
+    let mut scan = Scan::new().limit(limit as u64).size_max(ANSWER_MAX).cache_blocks(false).allow_partial();
     scan = match wanted(query.get("q")) {
         Wanted::All => scan,
         Wanted::Row(row) => scan.from(row.clone()).through(row),
@@ -90,24 +124,27 @@ async fn rows(cluster: &Cluster, table: &str, query: &Query) -> Result<Found, St
         };
     }
     let table = cluster.table(table).map_err(|error| error.to_string())?;
-    let (mut scanner, mut rows) = (table.scan(scan), Vec::new());
+    let (mut scanner, mut found) = (table.scan(scan), Found::default());
     let searched = env::timeout(SEARCH_MAX, async {
         while let Some(row) = scanner.next().await? {
-            rows.push(shown_row(&row));
+            found.add(row.key(), shown_cells(&row), row.is_partial());
+            if found.is_full() {
+                return Ok(false);
+            }
         }
-        Ok::<_, client::Error>(())
+        Ok::<_, client::Error>(true)
     });
-    let is_complete = searched.await.transpose().map_err(|error| error.to_string())?.is_some();
-    Ok(Found { rows, is_complete })
+    let is_complete = searched.await.transpose().map_err(|error| error.to_string())?;
+    Ok(Found { is_complete: is_complete.unwrap_or(false), ..found })
 }
 
-fn shown_row(row: &Row) -> ShownRow {
-    let cells = row.cells().iter().take(CELLS_MAX).map(|cell| ShownCell {
+fn shown_cells(row: &Row) -> impl Iterator<Item = ShownCell> {
+    row.cells().iter().map(|cell| ShownCell {
         column: format!("{}:{}", shell::escape(cell.family()), shell::escape(cell.qualifier())),
         timestamp: cell.timestamp(),
-        value: cell.value().to_vec(),
-    });
-    ShownRow { key: row.key().to_vec(), cells: cells.collect() }
+        value: cell.value()[..cell.value().len().min(VALUE_KEPT_MAX)].to_vec(),
+        size: cell.value().len(),
+    })
 }
 
 /// Returns possible readings of a value, the likeliest first: the type and the text.
@@ -135,7 +172,7 @@ fn decodings(value: &[u8]) -> Vec<(&'static str, String)> {
     out
 }
 
-fn value(bytes: &[u8]) -> Markup {
+fn value(bytes: &[u8], size: usize) -> Markup {
     let readings = decodings(bytes);
     let (how, first) = &readings[0];
     html! {
@@ -143,7 +180,7 @@ fn value(bytes: &[u8]) -> Markup {
             details.value {
                 summary { code { (parts::short(first, 72)) } " " span.tag { (how) } }
                 dl.facts {
-                    dt { "size" } dd { (parts::size(bytes.len() as f64)) @if bytes.len() > VALUE_MAX { ", the first " (parts::size(VALUE_MAX as f64)) " are shown" } }
+                    dt { "size" } dd { (parts::size(size as f64)) @if size > VALUE_MAX { ", the first " (parts::size(VALUE_MAX as f64)) " are shown" } }
                     @for (how, reading) in &readings { dt { (how) } dd { code { (reading) } } }
                 }
             }
@@ -156,7 +193,9 @@ fn body(found: &Found, table: &str, query: &Query) -> Markup {
     let path = format!("/data/{}", encode(table.as_bytes()));
     let limit = query.number("limit", ROWS, ROWS_MAX);
     html! {
-        @if !found.is_complete {
+        @if found.is_full() {
+            p.note { "The search ended after " (parts::size(FOUND_MAX as f64)) ". Give a column to see more rows." }
+        } @else if !found.is_complete {
             p.note { "The search ended after " (SEARCH_MAX.as_secs()) " s. Give a row, a prefix or a range to search less." }
         }
         @if rows.is_empty() { (parts::empty(if found.is_complete { "No row fits." } else { "No row was found in this time." })) } @else {
@@ -171,7 +210,7 @@ fn body(found: &Found, table: &str, query: &Query) -> Markup {
                                         th scope="rowgroup" rowspan=(row.cells.len()) { a href=(query.with("q", &shell::escape(&row.key)).with("versions", "10").address(&path)) { code { (parts::short(&shell::escape(&row.key), 60)) } } }
                                     }
                                     td { code { (cell.column) } }
-                                    td { (value(&cell.value)) }
+                                    td { (value(&cell.value, cell.size)) }
                                     td.note { time title=(cell.timestamp) { (written(cell.timestamp)) } }
                                 }
                             }
@@ -181,7 +220,7 @@ fn body(found: &Found, table: &str, query: &Query) -> Markup {
             }
             p.note {
                 @let last = shell::escape(&rows[rows.len() - 1].key);
-                @if rows.len() == limit { a href=(query.with("q", &format!("{last}\\x00..")).address(&path)) { "Next rows" } " · " }
+                @if rows.len() == limit || found.is_full() { a href=(query.with("q", &format!("{last}\\x00..")).address(&path)) { "Next rows" } " · " }
                 (rows.len()) " rows. In HBase's shell: " code { (shell_line(table, query)) }
             }
         }
@@ -273,7 +312,7 @@ pub(crate) async fn json(console: &Console, table: &str, query: &Query) -> Value
             "rows": found.rows.iter().map(|row| json!({
                 "row": shell::escape(&row.key),
                 "cells": row.cells.iter().map(|cell| json!({
-                    "column": cell.column, "timestamp": cell.timestamp, "value": shell::escape(&cell.value),
+                    "column": cell.column, "timestamp": cell.timestamp, "value": shell::escape(&cell.value), "size": cell.size,
                 })).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         }),
@@ -307,12 +346,43 @@ mod tests {
     }
 
     #[test]
+    fn a_search_keeps_a_part_of_a_long_row_and_ends_when_it_has_enough() {
+        let cells = |count: usize, size: usize| {
+            let cell = ShownCell { column: "f:q".into(), timestamp: 5, value: vec![b'v'; size], size };
+            std::iter::repeat_n(cell, count)
+        };
+        let mut found = Found::default();
+        for part in 0..1_000 {
+            found.add(b"wide", cells(60, VALUE_KEPT_MAX / 4), part < 999);
+        }
+        assert_eq!((found.rows.len(), found.rows[0].cells.len()), (1, CELLS_MAX));
+        assert!(!found.is_full(), "{} bytes", found.bytes);
+        found.add(b"x", cells(1, 1), true);
+        found.add(b"y", cells(1, 1), false);
+        found.add(b"y", cells(1, 1), false);
+        let keys: Vec<_> = found.rows.iter().map(|row| (&row.key[..], row.cells.len())).collect();
+        assert_eq!(
+            keys[1..],
+            [(&b"x"[..], 1), (b"y", 1), (b"y", 1)],
+            "only a part that may continue is joined"
+        );
+        while !found.is_full() {
+            found.add(b"z", cells(10, VALUE_KEPT_MAX), false);
+        }
+        assert!(found.bytes < FOUND_MAX + 11 * VALUE_KEPT_MAX);
+        let drawn = body(&found, "t", &Query::default()).into_string();
+        assert!(drawn.contains("The search ended after 4") && drawn.contains("Next rows"));
+    }
+
+    #[test]
     fn a_row_key_with_a_script_is_not_executed() {
         let script = b"<script>alert(1)</script>";
-        let cell = ShownCell { column: "f:<img src=x>".into(), timestamp: 5, value: script.to_vec() };
+        let (column, size) = ("f:<img src=x>".to_owned(), script.len());
+        let cell = ShownCell { column, timestamp: 5, value: script.to_vec(), size };
         let row = ShownRow { key: script.to_vec(), cells: vec![cell] };
         let query = Query::parse("q=%3Cscript%3E&limit=1");
-        let drawn = body(&Found { rows: vec![row], is_complete: true }, "t", &query).into_string();
+        let found = Found { rows: vec![row], is_complete: true, ..Found::default() };
+        let drawn = body(&found, "t", &query).into_string();
         assert!(!drawn.contains("The search ended"), "{drawn}");
         let cut = body(&Found::default(), "t", &query).into_string();
         assert!(cut.contains("The search ended after 2 s") && !cut.contains("No row fits"), "{cut}");
