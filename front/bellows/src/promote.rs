@@ -9,6 +9,7 @@
 //! 4. The command waits until the server says that it is the primary.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -106,13 +107,19 @@ impl Wait<'_> {
 /// Replaces this process by a server with these options. Returns only if that fails.
 pub(crate) fn start_again(options: &Start) -> Failure {
     let program = match std::env::current_exe() {
-        Ok(program) => program,
+        Ok(path) => program(path),
         Err(error) => {
             return Failure::new(format!("cannot find the program to start as the primary: {error}"));
         }
     };
     let error = Command::new(&program).args(options.words()).exec();
     Failure::new(format!("cannot start {} as the primary: {error}", program.display()))
+}
+
+/// Returns where this process's program is, whose file the system says is at `path`. If the file was replaced since the
+/// process started, as an upgrade does, there is no file at `path`. The system still has the program that runs.
+fn program(path: PathBuf) -> PathBuf {
+    if storage::open_outside(&path).is_ok() { path } else { PathBuf::from("/proc/self/exe") }
 }
 
 #[cfg(test)]
@@ -123,7 +130,7 @@ mod tests {
     use clap::Parser;
     use env::{Runtime, World};
 
-    use super::Wait;
+    use super::{Wait, program};
     use crate::args::{self, Args, Ports, Start};
 
     fn parsed(words: &[&str]) -> Start {
@@ -168,6 +175,14 @@ mod tests {
         assert_eq!(of("hbase.emr.readreplica.enabled"), ["false"]);
         assert_eq!(of("a.key"), ["with=two spaces"]);
         assert_eq!(again.site, replica.site);
+    }
+
+    #[test]
+    fn a_program_whose_file_was_replaced_is_found() {
+        let own = std::env::current_exe().expect("on this system");
+        assert_eq!(program(own.clone()), own);
+        let replaced = program(format!("{} (deleted)", own.display()).into());
+        assert!(storage::open_outside(&replaced).is_ok(), "{}", replaced.display());
     }
 
     /// Waits with checks of at most 10 ms for a primary that never answers the first `unanswered` checks.
