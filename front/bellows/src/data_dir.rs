@@ -140,7 +140,15 @@ pub(crate) fn open_existing(root: &Path) -> Result<Local, Failure> {
 /// Bellows.
 pub(crate) fn open_existing_for_reading(root: &Path) -> Result<Local, Failure> {
     check_owner(root)?;
-    let local = Local::open_for_reading(root).map_err(|error| Failure::of_storage(root.display(), &error))?;
+    let local = Local::open_for_reading(root).map_err(|error| {
+        let failure = Failure::of_storage(root.display(), &error);
+        match error.kind() {
+            Kind::InUse => Failure::new(format!(
+                "{failure}; a server that runs checks itself: hbck_chore_run in HBase's shell, and /api/check of its web port"
+            )),
+            _ => failure,
+        }
+    })?;
     check_layout(&local, root.display())?;
     Ok(local)
 }

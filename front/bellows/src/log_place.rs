@@ -56,12 +56,46 @@ pub(crate) fn open_metered(
     meter: Option<&Arc<Meter>>,
 ) -> Result<OpenRoot, Failure> {
     let Some(wal_dir) = wal_dir else {
-        let files = open_at(world, conf, files, root, None)?;
+        let files = open_at(world, conf, files, root, None, Caller::Server)?;
         return Ok(OpenRoot { files, meter: meter.cloned(), probe: None });
     };
     let opened = wal_dir.open_for_log(conf, meter)?;
-    let files = open_at(world, conf, files, root, Some((wal_dir.to_string(), opened.files)))?;
+    let elsewhere = Some((wal_dir.to_string(), opened.files));
+    let files = open_at(world, conf, files, root, elsewhere, Caller::Server)?;
     Ok(OpenRoot { files, meter: opened.meter.or_else(|| meter.cloned()), ..opened })
+}
+
+/// Returns the storage of the log like [`open`], for a caller that has the data in `files` to itself and only reads. Nothing is
+/// written, apart from a lock file in a folder of this machine; the folder must exist.
+pub(crate) fn open_to_check(
+    world: &World,
+    conf: &Conf,
+    files: &Arc<dyn Files>,
+    root: &str,
+    wal_dir: Option<&Root>,
+) -> Result<Arc<dyn Files>, Failure> {
+    let elsewhere =
+        wal_dir.map(|place| Ok::<_, Failure>((place.to_string(), place.open_log_to_check(conf)?)));
+    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Checker)
+}
+
+/// Who opens a log's place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A server, which records the place and appends to the log.
+    Server,
+    /// A process that writes nothing.
+    Checker,
+}
+
+impl Caller {
+    /// Returns `files` in the form that the caller needs.
+    fn log_in(self, world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
+        match self {
+            Caller::Server => appendable(world, conf, files),
+            Caller::Checker => growing_log(world, conf, files),
+        }
+    }
 }
 
 /// Opens the log's place like [`open`], for a caller that has already opened the storage that `hbase.wal.dir` names.
@@ -72,21 +106,25 @@ fn open_at(
     files: &Arc<dyn Files>,
     root: &str,
     elsewhere: Option<(String, Arc<dyn Files>)>,
+    caller: Caller,
 ) -> Result<Arc<dyn Files>, Failure> {
     let (note, version) = read(&**files, root, NOTE)?.unzip();
     let noted = note.as_deref().and_then(|note| note.split_once('\n'));
     let before = noted.map(|(place, _)| place).filter(|place| !place.is_empty());
     let Some((log_place, log)) = elsewhere else {
-        let log = appendable(world, conf, files)?;
+        let log = caller.log_in(world, conf, files)?;
         let Some(before) = before else { return Ok(log) };
         if !has_log(&*log, root)? {
             return Err(moved(root, before, root, Some(before)));
+        }
+        if caller == Caller::Checker {
+            return Ok(log);
         }
         let id = noted.map_or("", |(_, id)| id);
         write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
         return Ok(log);
     };
-    let log = appendable(world, conf, &log)?;
+    let log = caller.log_in(world, conf, &log)?;
     let known = noted.map(|(_, id)| id.trim().to_owned()).filter(|id| !id.is_empty());
     let belongs = read(&*log, &log_place, BELONGS)?;
     let id = known.clone().unwrap_or_else(|| new_id(world));
@@ -101,9 +139,12 @@ fn open_at(
         )));
     }
     if before != Some(&log_place) {
-        let has_old = before.is_some() || has_log(&*appendable(world, conf, files)?, root)?;
+        let has_old = before.is_some() || has_log(&*caller.log_in(world, conf, files)?, root)?;
         if has_old && !has_log(&*log, &log_place)? {
             return Err(moved(root, before.unwrap_or(root), &log_place, before));
+        }
+        if caller == Caller::Checker {
+            return Ok(log);
         }
         // The data directory records its identifier before the log's folder does. Otherwise a start after a crash between
         // the two would take the folder for that of another data directory.
@@ -385,7 +426,7 @@ mod tests {
     fn begin(data: &Memory, place: Option<(&str, &Memory)>) -> Result<(), String> {
         let shared = |memory: &Memory| Arc::new(memory.clone()) as Arc<dyn Files>;
         let elsewhere = place.map(|(name, log)| (name.to_owned(), shared(log)));
-        let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere);
+        let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere, Caller::Server);
         let log = log.map_err(|failure| failure.to_string())?;
         if let Ok(writer) = log.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal")) {
             writer.finish().map_err(|error| error.to_string())?;
@@ -538,6 +579,28 @@ mod tests {
         std::fs::remove_dir_all(folders.at("log")).expect("lost");
         std::fs::remove_file(folders.at("data").join(NOTE)).expect("given up");
         folders.start("data", Some("log")).expect("a new log");
+    }
+
+    #[test]
+    fn a_check_records_nothing_and_makes_no_folder() {
+        let folders = Folders::new();
+        let (root, log) = (folders.at("data"), folders.at("log"));
+        let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
+        let check = || {
+            let (text, place) = (root.display().to_string(), Root::Folder(log.clone()));
+            open_to_check(&World::real(), &Conf::new(), &files, &text, Some(&place)).map(drop)
+        };
+        let refused = check().expect_err("there is no such folder").to_string();
+        assert!(refused.contains("/log: there is no such folder") && !log.exists(), "{refused}");
+        std::fs::create_dir_all(&log).expect("new");
+        check().expect("neither place has a log");
+        assert!(!root.join(NOTE).exists() && !log.join(BELONGS).exists());
+        drop(files);
+        folders.start("data", None).expect("a start finds its log where it was");
+        let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
+        let place = Root::Folder(log.clone());
+        let refused = open_to_check(&World::real(), &Conf::new(), &files, "data", Some(&place));
+        assert!(refused.is_err_and(|why| why.to_string().contains("move the folder WALs")));
     }
 
     #[test]

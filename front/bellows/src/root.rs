@@ -236,6 +236,25 @@ impl Root {
         Ok(OpenRoot { files: Arc::new(local), meter: None, probe: None })
     }
 
+    /// Opens the place of the log for a caller that has the data directory to itself and only reads. Fails if it is a folder of
+    /// this machine that does not exist. In HDFS the caller becomes the owner, without which the log has no end.
+    pub(crate) fn open_log_to_check(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+        let failed = |why: &dyn fmt::Display| {
+            Failure::new(format!(
+                "hbase.wal.dir is {self}: {why}; mount its disk, or name it as the server has it"
+            ))
+        };
+        match self {
+            Root::Folder(folder) if !folder.is_dir() => Err(failed(&"there is no such folder")),
+            Root::Folder(folder) => match storage::Local::open_for_reading(folder) {
+                Ok(local) => Ok(Arc::new(local)),
+                Err(error) => Err(failed(&error)),
+            },
+            Root::Bucket { .. } => self.open_for_reading_log(conf, None),
+            Root::Hdfs { .. } => Ok(self.open_for_log(conf, None)?.files),
+        }
+    }
+
     /// Checks that a store can do what a server needs, as a start does; does nothing for a folder.
     pub(crate) fn probe(&self, conf: &Conf) -> Result<(), Failure> {
         match self {
