@@ -96,6 +96,11 @@ pub enum Error {
         /// The name of the region.
         region: String,
     },
+    /// The owner of the log was killed, or still runs.
+    #[error(
+        "the server that wrote the log was not stopped in order: run bellows start on the root, and stop it in order"
+    )]
+    NotClosed,
     /// A log of HBase cannot be read.
     #[error(transparent)]
     HBaseLog(#[from] hbaselog::Error),

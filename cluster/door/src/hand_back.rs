@@ -97,6 +97,22 @@ fn check_finished(files: &Arc<dyn Files>) -> Result<Vec<FileName>> {
     Ok(notes)
 }
 
+/// Fails unless the root in `files` can do without its log in `log`: the log's owner has closed it, and every write in it
+/// is in store files. Writes nothing.
+pub fn check_log_is_flushed(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) -> Result<()> {
+    let reader = LogReader::open(log, &FileName::new(LOGS))?;
+    if !reader.was_closed() {
+        return Err(Error::NotClosed);
+    }
+    if reader.regions().iter().all(|region| reader.sequences(region).is_none()) {
+        return Ok(());
+    }
+    let inventory = inventory(files, world)?;
+    // A table that cannot be read may have writes in the log.
+    inventory.check_blockers()?;
+    check_flushed(&inventory, files, log, world)
+}
+
 /// Refuses a root whose log has writes that are in no store file.
 fn check_flushed(
     inventory: &Inventory,

@@ -44,7 +44,7 @@ pub use adopt::{OwnLog, adopt};
 pub use error::{Error, Result};
 pub use found::{FoundRegion, FoundTable, LogEnds, Shutdown};
 pub use fsck::{FsckReport, fsck};
-pub use hand_back::hand_back;
+pub use hand_back::{check_log_is_flushed, hand_back};
 pub use inventory::{Inventory, look};
 pub use losses::Report;
 pub use replay::{archive_logs, close_logs, has_logs};

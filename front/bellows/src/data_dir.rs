@@ -115,7 +115,16 @@ pub(crate) fn already_adopted(root: &impl std::fmt::Display) -> Failure {
 
 /// Whether `files` have the version file of Bellows. Errors call the place `place`.
 pub(crate) fn is_of_bellows(files: &dyn Files, place: impl std::fmt::Display) -> Result<bool, Failure> {
-    match files.open(&FileName::new(VERSION_FILE)) {
+    has_file(files, VERSION_FILE, place)
+}
+
+/// Whether `files` are a data directory of Bellows or a root folder of HBase. Errors call the place `place`.
+pub(crate) fn is_root(files: &dyn Files, place: &str) -> Result<bool, Failure> {
+    Ok(is_of_bellows(files, place)? || has_file(files, HBASE_VERSION_FILE, place)?)
+}
+
+fn has_file(files: &dyn Files, name: &str, place: impl std::fmt::Display) -> Result<bool, Failure> {
+    match files.open(&FileName::new(name)) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == Kind::NotFound => Ok(false),
         Err(error) => Err(Failure::of_storage(place, &error)),

@@ -2,13 +2,16 @@
 //! store its files [grow](storage::Segmented) part by part.
 //!
 //! If the log is not found, its writes are lost. So the data directory records where its log is, and the log's folder
-//! records to which data directory it belongs. A start with another `hbase.wal.dir` is refused until the log was moved
-//! there. A start is also refused if the folder lacks its record: then its disk is not mounted, or this is not the
-//! machine that wrote the log.
+//! records to which data directory it belongs. A start with another `hbase.wal.dir` is refused [unless](change) the log is
+//! not needed, or was moved there with its record. A start is also refused if the folder lacks its record: then its disk
+//! is not mounted, or this is not the machine that wrote the log.
+
+mod change;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use change::Change;
 use conf::{Conf, keys};
 use door::{LogEnds, OwnLog};
 use env::World;
@@ -28,6 +31,8 @@ use crate::root::{self, HBasePlace, LOG_FOLDER, OpenRoot, Root};
 const NOTE: &str = "bellows.wal";
 /// The object in the log's folder that holds the identifier of the data directory to which the log belongs.
 const BELONGS: &str = "bellows.wal.of";
+/// What has to be moved, from one folder of a log to another, for a start to find the log there.
+pub(crate) const PARTS: &str = "the folder WALs and the file bellows.wal.of";
 /// Of a log that is recovered from an object store, the usable memory divided by this number is kept in memory.
 const KEPT_PART: u64 = 8;
 /// Maximum size of either object, in bytes.
@@ -59,7 +64,10 @@ pub(crate) fn open_metered(
         let files = open_at(world, conf, files, root, None, Caller::Server)?;
         return Ok(OpenRoot { files, meter: meter.cloned(), probe: None });
     };
-    let opened = wal_dir.open_for_log(conf, meter)?;
+    let name = wal_dir.to_string();
+    let opened = wal_dir.open_for_log(conf, meter, |log| {
+        Records::read(&**files, root, Some((&name, log)))?.check_owner(root, &name, log)
+    })?;
     let elsewhere = Some((wal_dir.to_string(), opened.files));
     let files = open_at(world, conf, files, root, elsewhere, Caller::Server)?;
     Ok(OpenRoot { files, meter: opened.meter.or_else(|| meter.cloned()), ..opened })
@@ -108,58 +116,92 @@ fn open_at(
     elsewhere: Option<(String, Arc<dyn Files>)>,
     caller: Caller,
 ) -> Result<Arc<dyn Files>, Failure> {
-    let (note, version) = read(&**files, root, NOTE)?.unzip();
-    let noted = note.as_deref().and_then(|note| note.split_once('\n'));
-    let before = noted.map(|(place, _)| place).filter(|place| !place.is_empty());
-    let Some((log_place, log)) = elsewhere else {
-        let log = caller.log_in(world, conf, files)?;
-        let Some(before) = before else { return Ok(log) };
-        if !has_log(&*log, root)? {
-            return Err(moved(root, before, root, Some(before)));
+    let named = elsewhere.as_ref().map(|(name, log)| (&name[..], &**log));
+    let records = Records::read(&**files, root, named)?;
+    let (place, log) = match &elsewhere {
+        Some((name, log)) => {
+            records.check_owner(root, name, &**log)?;
+            (&name[..], log)
         }
-        if caller == Caller::Checker {
-            return Ok(log);
-        }
-        let id = noted.map_or("", |(_, id)| id);
-        write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}"))?;
-        return Ok(log);
+        None => ("", files),
     };
-    let log = caller.log_in(world, conf, &log)?;
-    let known = noted.map(|(_, id)| id.trim().to_owned()).filter(|id| !id.is_empty());
-    let belongs = read(&*log, &log_place, BELONGS)?;
-    let id = known.clone().unwrap_or_else(|| new_id(world));
-    if belongs.as_ref().is_some_and(|(other, _)| other.trim() != id) {
-        return Err(of_another(&log_place, root));
+    let name = if place.is_empty() { root } else { place };
+    change::check_format(&**log, name)?;
+    if records.place == place {
+        return caller.log_in(world, conf, log);
     }
-    if before == Some(&log_place) && belongs.is_none() {
-        return Err(Failure::new(format!(
-            "{log_place} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
-             of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, \
-             delete {NOTE} in {root}"
-        )));
+    let change = Change { world, conf, files, root, records: &records, to: place, log };
+    let is_moved = change.check()?;
+    let log = caller.log_in(world, conf, log)?;
+    if caller == Caller::Checker {
+        return Ok(log);
     }
-    if before != Some(&log_place) {
-        let has_old = before.is_some() || has_log(&*caller.log_in(world, conf, files)?, root)?;
-        if has_old && !has_log(&*log, &log_place)? {
-            return Err(moved(root, before.unwrap_or(root), &log_place, before));
-        }
-        if caller == Caller::Checker {
-            return Ok(log);
-        }
+    let Records { id: known, version, belongs, .. } = records;
+    let (id, version) = match known {
+        // The folder that the log leaves has the previous identifier, so a later start does not take it for the log's.
+        Some(id) if !is_moved => (renewed(&id, world), version),
+        Some(id) => (id, version),
         // The data directory records its identifier before the log's folder does. Otherwise a start after a crash between
         // the two would take the folder for that of another data directory.
-        let version = match known {
-            Some(_) => version,
-            None => Some(write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}\n"))?),
-        };
-        // The data directory names the log's folder only after the folder has its record. Otherwise another server could
-        // take the folder.
-        if belongs.is_none() {
-            write(&*log, &log_place, BELONGS, None, &format!("{id}\n"))?;
+        None => {
+            let id = new_id(world);
+            let version = write(&**files, root, NOTE, version.as_ref(), &format!("\n{id}\n"))?;
+            (id, Some(version))
         }
-        write(&**files, root, NOTE, version.as_ref(), &format!("{log_place}\n{id}\n"))?;
+    };
+    // The data directory names the log's folder only after the folder has its record. Otherwise another server could take
+    // the folder.
+    if !place.is_empty() && !belongs.as_ref().is_some_and(|(of, _)| *of == id) {
+        let version = belongs.as_ref().map(|(_, version)| version);
+        write(&*log, place, BELONGS, version, &format!("{id}\n"))?;
     }
+    write(&**files, root, NOTE, version.as_ref(), &format!("{place}\n{id}\n"))?;
     Ok(log)
+}
+
+/// What a data directory and the place that a start names record of each other.
+struct Records {
+    /// The place that has the log; empty if that is the data directory, or not recorded.
+    place: String,
+    /// The identifier of the data directory, and of its log.
+    id: Option<String>,
+    /// The version of the record in the data directory.
+    version: Option<Version>,
+    /// The identifier in the record of the named place, and the version of that record.
+    belongs: Option<(String, Version)>,
+}
+
+impl Records {
+    /// Reads the records of the data directory in `files`, and of the place that a start `named` for the log, if any. Errors
+    /// call the data directory `root`.
+    fn read(files: &dyn Files, root: &str, named: Option<(&str, &dyn Files)>) -> Result<Records, Failure> {
+        let (note, version) = read(files, root, NOTE)?.unzip();
+        let (place, id) = note.as_deref().and_then(|note| note.split_once('\n')).unwrap_or_default();
+        let id = Some(id.trim().to_owned()).filter(|id| !id.is_empty());
+        let belongs = match named {
+            Some((name, log)) => read(log, name, BELONGS)?,
+            None if place.is_empty() => None,
+            None => read(files, root, BELONGS)?,
+        };
+        let belongs = belongs.map(|(id, version)| (id.trim().to_owned(), version));
+        Ok(Records { place: place.to_owned(), id, version, belongs })
+    }
+
+    /// Fails unless the place `name`, other than the data directory, may have the log of this data directory. Writes nothing.
+    fn check_owner(&self, root: &str, name: &str, log: &dyn Files) -> Result<(), Failure> {
+        let of_log = self.belongs.as_ref().map(|(id, _)| &id[..]);
+        let is_recorded = self.place == name;
+        match (of_log, self.id.as_deref()) {
+            (None, _) if is_recorded => Err(Failure::new(format!(
+                "{name} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
+                 of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, \
+                 delete {NOTE} in {root}"
+            ))),
+            (None, _) => change::check_is_free(name, root, log),
+            (Some(of), Some(id)) if of == id || (!is_recorded && lineage(of) == lineage(id)) => Ok(()),
+            (Some(_), _) => Err(of_another(name, root)),
+        }
+    }
 }
 
 /// A root folder of HBase whose log is being adopted.
@@ -278,12 +320,24 @@ fn successor(id: &str) -> String {
     format!("{}.{}", lineage(id), number + 1)
 }
 
+/// Returns an identifier of the same [lineage] that no folder has.
+fn renewed(id: &str, world: &World) -> String {
+    format!("{}.{:016x}", lineage(id), world.random())
+}
+
 /// Returns the refusal of a log's folder whose record has not the identifier of this data directory.
 fn of_another(log_place: &str, root: &str) -> Failure {
     Failure::new(format!(
         "{log_place} has the log of another data directory than {root}, or of an adoption that was interrupted and repeated with \
          another hbase.wal.dir; give each data directory a hbase.wal.dir of its own"
     ))
+}
+
+/// Returns the place of the log that the data directory in `files` records; `None` if that is the data directory, which
+/// errors call `root`.
+pub(crate) fn recorded(files: &dyn Files, root: &str) -> Result<Option<String>, Failure> {
+    let records = Records::read(files, root, None)?;
+    Ok(Some(records.place).filter(|place| !place.is_empty()))
 }
 
 /// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
@@ -295,11 +349,9 @@ pub(crate) fn open_for_reading(
     root: &Root,
     meter: Option<&Arc<Meter>>,
 ) -> Result<Arc<dyn Files>, Failure> {
-    let note = read(&**files, &root.to_string(), NOTE)?.map(|(note, _)| note);
-    let place = note.as_deref().and_then(|note| note.split_once('\n')).map(|(place, _)| place);
-    let log = match place.filter(|place| !place.is_empty()) {
+    let log = match recorded(&**files, &root.to_string())? {
         None => Arc::clone(files),
-        Some(place) => match Root::parse(NOTE, place)? {
+        Some(place) => match Root::parse(NOTE, &place)? {
             Root::Folder(folder) => {
                 return Err(Failure::new(format!(
                     "the write-ahead log of {root} is in the folder {} of its server's machine, where no read replica can follow it; \
@@ -372,23 +424,11 @@ pub(crate) fn sync_period_min(conf: &Conf) -> Result<Option<Duration>, Failure> 
     Ok(budget(conf)?.map(|(period, delay_max)| period.min(delay_max)))
 }
 
-/// Returns the refusal of a start with the log in `to` although it is in `from`. `key` is the value of `hbase.wal.dir`
-/// with which the log is found; `None` if that is none.
-fn moved(root: &str, from: &str, to: &str, key: Option<&str>) -> Failure {
-    let start = match key {
-        Some(place) => format!("with -D hbase.wal.dir={place}"),
-        None => "without hbase.wal.dir".to_owned(),
-    };
-    Failure::new(format!(
-        "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and {to}/{LOG_FOLDER} has none: start {start}; or, to have the log \
-         in {to}, move the folder {LOG_FOLDER} from {from} to {to}, and start again"
-    ))
-}
-
+/// Whether the place has files of a log, or parts of such files.
 fn has_log(files: &dyn Files, place: &str) -> Result<bool, Failure> {
     let listed =
         files.list(&FileName::new(LOG_FOLDER)).map_err(|error| Failure::of_storage(place, &error))?;
-    Ok(listed.iter().any(|entry| entry.name.last().ends_with(".wal")))
+    Ok(listed.iter().any(|entry| entry.name.as_str().split('/').any(|part| part.ends_with(".wal"))))
 }
 
 fn read(files: &dyn Files, place: &str, name: &str) -> Result<Option<(String, Version)>, Failure> {
@@ -414,201 +454,4 @@ fn write(
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "real folders are the point")]
-mod tests {
-    use std::path::PathBuf;
-
-    use storage::memory::Fault;
-    use storage::{Local, Memory, Outcome};
-
-    use super::*;
-
-    /// Starts a server of `data`, whose log is at `place` if one is named, and begins a log file.
-    fn begin(data: &Memory, place: Option<(&str, &Memory)>) -> Result<(), String> {
-        let shared = |memory: &Memory| Arc::new(memory.clone()) as Arc<dyn Files>;
-        let elsewhere = place.map(|(name, log)| (name.to_owned(), shared(log)));
-        let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere, Caller::Server);
-        let log = log.map_err(|failure| failure.to_string())?;
-        if let Ok(writer) = log.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal")) {
-            writer.finish().map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
-    /// Records of the log's place that were written but reported as failed lead the next start to the log, whichever of
-    /// them a crash undoes.
-    #[test]
-    fn records_of_the_logs_place_that_were_written_despite_an_error_lead_to_the_log() {
-        let overcome = storage::at_every_false_alarm(
-            |_empty| {},
-            |data| begin(data, Some(("log", &Memory::new()))).is_ok(),
-            |data, succeeded| {
-                let elsewhere = begin(data, None);
-                assert!(!succeeded || elsewhere.is_err_and(|why| why.contains("move the folder WALs")));
-            },
-        );
-        assert_eq!(overcome, 2, "both records in the data directory are read again");
-        let data = env::sync::Mutex::new(Memory::new());
-        let overcome = storage::at_every_false_alarm(
-            |_empty| *data.lock() = Memory::new(),
-            |log| begin(&data.lock(), Some(("log", log))).is_ok(),
-            |log, succeeded| {
-                let started = begin(&data.lock(), Some(("log", log)));
-                assert!(!succeeded || started.is_ok(), "{started:?}");
-            },
-        );
-        // Two failing calls do not fail the start. One is the creation of the log file, which the server postpones. The
-        // other is the record in the log's folder, which is read again.
-        assert_eq!(overcome, 2, "the record in the log's folder is read again");
-    }
-
-    /// A first start is killed at each of its writes, and repeated.
-    #[test]
-    fn a_first_start_that_was_killed_can_be_repeated() {
-        let killed = |data: &Memory, log: &Memory, victim: &Memory, act: u64| {
-            let fault = Fault { act, kind: Kind::Failed, outcome: Outcome::DidNotHappen, last: true };
-            victim.set_fault(Some(fault));
-            let is_killed = begin(data, Some(("log", log))).is_err();
-            let (data, log) = (data.kill(), log.kill());
-            begin(&data, Some(("log", &log))).expect("repeated");
-            begin(&data, None).expect_err("the log is elsewhere");
-            is_killed
-        };
-        for act in 1..=3 {
-            let (data, log) = (Memory::new(), Memory::new());
-            assert_eq!(killed(&data, &log, &data, act), act <= 2, "write {act} in the data directory");
-            let (data, log) = (Memory::new(), Memory::new());
-            assert_eq!(killed(&data, &log, &log, act), act != 2, "write {act} in the log's folder");
-        }
-    }
-
-    /// The log was moved back under the data directory, and the record of that was written but reported as failed.
-    #[test]
-    fn a_log_that_was_moved_back_is_found_despite_an_error() {
-        let moved_back = |data: &Memory| {
-            begin(data, Some(("log", &Memory::new()))).expect("new");
-            let writer = data.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal"));
-            writer.and_then(|writer| writer.finish()).expect("moved");
-        };
-        let overcome = storage::at_every_false_alarm(
-            moved_back,
-            |data| begin(data, None).is_ok(),
-            |data, _| begin(data, None).expect("the log is there"),
-        );
-        // Two failing calls do not fail the start. One is the creation of the log file, which exists already. The other is
-        // the record in the data directory, which is read again.
-        assert_eq!(overcome, 2, "the record is read again");
-    }
-
-    /// The folders `data`, `data2`, `log` and `log2` of one test, which are removed at its end.
-    struct Folders(PathBuf);
-
-    impl Drop for Folders {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).expect("the test's own");
-        }
-    }
-
-    impl Folders {
-        fn new() -> Folders {
-            Folders(std::env::temp_dir().join(format!("bellows-log-place-{:x}", World::real().random())))
-        }
-
-        fn at(&self, name: &str) -> PathBuf {
-            self.0.join(name)
-        }
-
-        /// Starts a server of `data`, which begins a log file, and ends it.
-        fn start(&self, data: &str, wal_dir: Option<&str>) -> Result<(), String> {
-            let (root, wal_dir) = (self.at(data), wal_dir.map(|name| self.at(name)));
-            let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
-            let text = root.display().to_string();
-            let place = wal_dir.clone().map(Root::Folder);
-            let log = open(&World::real(), &Conf::new(), &files, &text, place.as_ref());
-            let log = log.map_err(|it| it.to_string())?;
-            let name = FileName::new(LOG_FOLDER).join("00000000000000000001.wal");
-            if let Ok(writer) = log.create(&name) {
-                writer.finish().expect("durable");
-            }
-            let place = wal_dir.unwrap_or(root);
-            assert!(place.join(name.as_str()).exists(), "the log is in {}", place.display());
-            Ok(())
-        }
-
-        fn move_log(&self, from: &str, to: &str) {
-            std::fs::rename(self.at(from).join(LOG_FOLDER), self.at(to).join(LOG_FOLDER)).expect("moved");
-        }
-    }
-
-    #[test]
-    fn a_start_is_refused_if_the_log_is_elsewhere_than_the_key_says() {
-        let folders = Folders::new();
-        folders.start("data", None).expect("under the data directory");
-        let refused = folders.start("data", Some("log")).expect_err("its log is elsewhere");
-        assert!(refused.contains("move the folder WALs"), "{refused}");
-        folders.move_log("data", "log");
-        folders.start("data", Some("log")).expect("moved");
-        folders.start("data", Some("log")).expect("as before");
-        for other in [None, Some("log2")] {
-            let refused = folders.start("data", other).expect_err("its log is elsewhere");
-            assert!(refused.contains("/log/WALs") && refused.contains("move the folder WALs"), "{refused}");
-        }
-        folders.move_log("log", "log2");
-        folders.start("data", Some("log2")).expect("moved");
-        folders.move_log("log2", "data");
-        folders.start("data", None).expect("moved back");
-        let refused = folders.start("data", Some("log2")).expect_err("its log is under the data directory");
-        assert!(refused.contains("/data/WALs"), "{refused}");
-    }
-
-    #[test]
-    fn a_folder_of_the_same_name_on_another_machine_is_not_taken_for_the_log() {
-        let folders = Folders::new();
-        folders.start("data", Some("log")).expect("new");
-        std::fs::rename(folders.at("log"), folders.at("elsewhere")).expect("as if its disk were not mounted");
-        let refused = folders.start("data", Some("log")).expect_err("an empty folder");
-        assert!(
-            refused.contains("/log is not the folder") && refused.contains("mount the disk"),
-            "{refused}"
-        );
-        let refused = folders.start("data", Some("log")).expect_err("the first attempt has left no note");
-        assert!(refused.contains("mount the disk"), "{refused}");
-        std::fs::remove_dir_all(folders.at("log")).expect("the test's own");
-        std::fs::rename(folders.at("elsewhere"), folders.at("log")).expect("mounted");
-        folders.start("data", Some("log")).expect("it is there again");
-        // If the log is lost, the operator removes the record in this way.
-        std::fs::remove_dir_all(folders.at("log")).expect("lost");
-        std::fs::remove_file(folders.at("data").join(NOTE)).expect("given up");
-        folders.start("data", Some("log")).expect("a new log");
-    }
-
-    #[test]
-    fn a_check_records_nothing_and_makes_no_folder() {
-        let folders = Folders::new();
-        let (root, log) = (folders.at("data"), folders.at("log"));
-        let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
-        let check = || {
-            let (text, place) = (root.display().to_string(), Root::Folder(log.clone()));
-            open_to_check(&World::real(), &Conf::new(), &files, &text, Some(&place)).map(drop)
-        };
-        let refused = check().expect_err("there is no such folder").to_string();
-        assert!(refused.contains("/log: there is no such folder") && !log.exists(), "{refused}");
-        std::fs::create_dir_all(&log).expect("new");
-        check().expect("neither place has a log");
-        assert!(!root.join(NOTE).exists() && !log.join(BELONGS).exists());
-        drop(files);
-        folders.start("data", None).expect("a start finds its log where it was");
-        let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
-        let place = Root::Folder(log.clone());
-        let refused = open_to_check(&World::real(), &Conf::new(), &files, "data", Some(&place));
-        assert!(refused.is_err_and(|why| why.to_string().contains("move the folder WALs")));
-    }
-
-    #[test]
-    fn two_data_directories_do_not_share_a_log() {
-        let folders = Folders::new();
-        folders.start("data", Some("log")).expect("new");
-        let refused = folders.start("data2", Some("log")).expect_err("of another");
-        assert!(refused.contains("another data directory"), "{refused}");
-        folders.start("data2", Some("log2")).expect("its own");
-    }
-}
+mod tests;

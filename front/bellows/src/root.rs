@@ -110,6 +110,23 @@ impl Root {
         }
     }
 
+    /// Returns the root with the whole path of a folder, which means the same for a process in another folder.
+    pub(crate) fn absolute(self) -> Root {
+        match self {
+            Root::Folder(folder) => Root::Folder(std::path::absolute(&folder).unwrap_or(folder)),
+            root => root,
+        }
+    }
+
+    /// Whether the root is in `other`, and not the same place. Folders must have their whole paths.
+    pub(crate) fn is_below(&self, other: &Root) -> bool {
+        match (self, other) {
+            (Root::Folder(own), Root::Folder(other)) => own != other && own.starts_with(other),
+            (Root::Folder(_), _) | (_, Root::Folder(_)) => false,
+            _ => self.to_string().starts_with(&format!("{other}/")),
+        }
+    }
+
     /// Whether the root is in an object store.
     pub(crate) fn is_bucket(&self) -> bool {
         matches!(self, Root::Bucket { .. })
@@ -212,8 +229,13 @@ impl Root {
     }
 
     /// Opens the root for the log alone. `meter` counts the requests to a bucket, if there is one; otherwise the bucket gets
-    /// a meter of its own.
-    pub(crate) fn open_for_log(&self, conf: &Conf, meter: Option<&Arc<Meter>>) -> Result<OpenRoot, Failure> {
+    /// a meter of its own. In HDFS this process becomes the owner if `check` permits it.
+    pub(crate) fn open_for_log(
+        &self,
+        conf: &Conf,
+        meter: Option<&Arc<Meter>>,
+        check: impl FnOnce(&dyn Files) -> Result<(), Failure>,
+    ) -> Result<OpenRoot, Failure> {
         let folder = match self {
             Root::Folder(folder) => folder,
             Root::Bucket { .. } => {
@@ -225,6 +247,8 @@ impl Root {
             }
             Root::Hdfs { url, folder } => {
                 let files = self.hdfs(conf, url, folder)?;
+                // Taking the folder ends the server that owns it.
+                check(&files)?;
                 files.base().take().map_err(|error| self.not_served(&error))?;
                 return Ok(OpenRoot { files: Arc::new(files), meter: None, probe: None });
             }
@@ -251,7 +275,7 @@ impl Root {
                 Err(error) => Err(failed(&error)),
             },
             Root::Bucket { .. } => self.open_for_reading_log(conf, None),
-            Root::Hdfs { .. } => Ok(self.open_for_log(conf, None)?.files),
+            Root::Hdfs { .. } => Ok(self.open_for_log(conf, None, |_| Ok(()))?.files),
         }
     }
 

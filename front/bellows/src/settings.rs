@@ -11,6 +11,7 @@ use crate::args::{self, Start};
 use crate::bucket::BucketSettings;
 use crate::check;
 use crate::failure::Failure;
+use crate::log_place;
 use crate::root::Root;
 use crate::spans::SpanSettings;
 
@@ -308,12 +309,22 @@ fn root(start: &Start, conf: &Conf) -> Result<Root, Failure> {
     Root::parse(keys::cluster::ROOT_DIR.name(), &conf.value(&keys::cluster::ROOT_DIR)?)
 }
 
-/// Returns the place that `hbase.wal.dir` names, if that is not the root.
+/// Returns the place that `hbase.wal.dir` names, if that is not the root. Fails, as HBase does, for a place in the root. A
+/// folder has its whole path, because the data directory records it for starts from other folders.
 fn wal_dir(conf: &Conf, root: &Root) -> Result<Option<Root>, Failure> {
     let key = &keys::cluster::WAL_DIR;
     let place = conf.value_if_set(key)?.filter(|text| !text.is_empty());
-    let place = place.map(|text| Root::parse(key.name(), &text)).transpose()?;
-    Ok(place.filter(|place| place != root))
+    let place = place.map(|text| Root::parse(key.name(), &text).map(Root::absolute)).transpose()?;
+    let root = root.clone().absolute();
+    match place {
+        Some(place) if place.is_below(&root) => Err(Failure::new(format!(
+            "{} is {place}, which is in the data directory {root}: name a place outside, or leave the key empty to have the log in \
+             the data directory. If {place} has the log already, first move {} from it to the new place",
+            key.name(),
+            log_place::PARTS
+        ))),
+        place => Ok(place.filter(|place| *place != root)),
+    }
 }
 
 #[cfg(test)]
@@ -418,8 +429,13 @@ mod tests {
         assert_eq!(gather(Some("s3a://bucket/x/")).expect("the same place"), None);
         assert_eq!(gather(Some("/srv/log")).expect("good").as_deref(), Some("/srv/log"));
         assert_eq!(gather(Some("s3://fast/log")).expect("good").as_deref(), Some("s3://fast/log"));
+        let here = std::env::current_dir().expect("there").join("log").display().to_string();
+        assert_eq!(gather(Some("log")).expect("good"), Some(here), "found by a start from another folder");
         let refused = gather(Some("gs://bucket/x")).expect_err("not served").to_string();
         assert!(refused.contains("hbase.wal.dir"), "{refused}");
+        assert_eq!(gather(Some("s3://bucket/x2")).expect("beside it").as_deref(), Some("s3://bucket/x2"));
+        let refused = gather(Some("s3://bucket/x/data/log")).expect_err("in the root").to_string();
+        assert!(refused.contains("in the data directory s3://bucket/x: name a place outside"), "{refused}");
     }
 
     #[test]

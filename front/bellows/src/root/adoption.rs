@@ -43,7 +43,7 @@ impl Root {
     /// Opens the place in which an HBase has its logs.
     pub(crate) fn open_logs_of_hbase(&self, conf: &Conf) -> Result<HBasePlace, Failure> {
         let (files, medium): (Arc<dyn Files>, Medium) = match self {
-            Root::Folder(_) => (self.open_for_log(conf, None)?.files, Medium::Folder),
+            Root::Folder(_) => (self.open_for_log(conf, None, |_| Ok(()))?.files, Medium::Folder),
             Root::Bucket { .. } => {
                 let bucket = self.bucket(conf, None)?;
                 (Arc::clone(&bucket) as Arc<dyn Files>, Medium::Bucket(bucket))
