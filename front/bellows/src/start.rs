@@ -3,6 +3,7 @@
 //! The server opens its ports first, so that a taken port ends the start before anything has changed. Then it locks the
 //! data directory, reads the log, opens the regions, and only then answers clients.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use cache::Cache;
@@ -45,6 +46,29 @@ pub(crate) fn run(
     ring: Arc<LogRing>,
     level: LevelSwitch,
     greet: impl FnOnce(&Greeting),
+) -> Result<End, Failure> {
+    let log = OnceCell::new();
+    serve(start, ring, level, greet, &log).map_err(|failure| match log.get() {
+        Some(OpenLog { log, place }) => or_takeover(log, place, failure),
+        None => failure,
+    })
+}
+
+/// The log of this server, from when it has taken it over.
+struct OpenLog {
+    log: Arc<wal::Log>,
+    /// The place of the log, for messages.
+    place: String,
+}
+
+/// Does the work of [`run`]. Sets `open_log` as soon as the server has its log: whatever fails from then on may fail because
+/// another process has taken over the files, also while the server still starts.
+fn serve(
+    start: &Start,
+    ring: Arc<LogRing>,
+    level: LevelSwitch,
+    greet: impl FnOnce(&Greeting),
+    open_log: &OnceCell<OpenLog>,
 ) -> Result<End, Failure> {
     let world = World::real();
     let began = world.moment();
@@ -120,7 +144,7 @@ pub(crate) fn run(
     let owner = format!("{}:{port}", settings.host);
     let log_options = wal::Options { owner, ..settings.log.clone() };
     let (log, recovered) = wal::Log::open(world.clone(), log_files, log_folder, log_options)
-        .map_err(|error| Failure::of_words(&log_root, error))?;
+        .map_err(|error| of_opening(&log_root, error))?;
     // The lock of a folder of this machine shows that its previous owner has ended.
     let may_run = wal_dir.unwrap_or(root).folder().is_none() && !recovered.was_closed();
     if let Some(previous) = other_server(log.previous_owner(), log.owner(), may_run) {
@@ -144,6 +168,7 @@ pub(crate) fn run(
         );
     }
     let log = Arc::new(log);
+    let _first = open_log.set(OpenLog { log: Arc::clone(&log), place: log_root.clone() });
     let cache = Cache::new(settings.cache.clone());
     let cache = match &settings.bucket {
         Some(bucket) => bucket.add_to(cache, &world),
@@ -334,11 +359,11 @@ pub(crate) fn run(
     if let Some(spans) = &spans {
         spans.end();
     }
-    server.close_all().map_err(|error| or_takeover(&log, &log_root, Failure::of_words(root, error)))?;
+    server.close_all().map_err(|error| Failure::of_words(root, error))?;
     if let Err(error) = server.foundation().cache.persist() {
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
-    log.close().map_err(|error| or_takeover(&log, &log_root, Failure::of_words(&log_root, error)))?;
+    log.close().map_err(|error| Failure::of_words(&log_root, error))?;
     if replica.as_ref().is_some_and(ReadReplica::is_promoted) {
         let ports = Ports {
             rpc: rpc_address.port(),
@@ -386,8 +411,7 @@ fn wait_for_the_end(
     runtime.spawn(async move {
         let _ended = sender.send(Ok(told_to_stop.await));
     });
-    let end = receiver.recv().map_err(|_| Failure::new("the thread that waits for signals has ended"))?;
-    let by = end.map_err(|failure| or_takeover(log, log_root, failure))?;
+    let by = receiver.recv().map_err(|_| Failure::new("the thread that waits for signals has ended"))??;
     tracing::info!(by, "stopping");
     Ok(())
 }
@@ -395,6 +419,13 @@ fn wait_for_the_end(
 /// Returns the name of the log's previous owner if it is another server, with another host or port, that may still run.
 fn other_server<'n>(previous: Option<&'n str>, own: &str, may_run: bool) -> Option<&'n str> {
     previous.filter(|previous| *previous != own && may_run)
+}
+
+/// Returns the failure of a server that could not open its log in `log_root`.
+fn of_opening(log_root: &str, error: wal::Error) -> Failure {
+    let is_takeover = matches!(error, wal::Error::Fenced { .. });
+    let failure = Failure::of_words(log_root, error);
+    if is_takeover { failure.of_takeover() } else { failure }
 }
 
 /// Returns the failure to print when `failure` ends the server. Several parts may be the first to find that another
@@ -429,5 +460,7 @@ mod tests {
         let failure = ended();
         assert_eq!(failure.status(), 3);
         assert!(failure.to_string().contains("taken over by new:16020"), "{failure}");
+        let fenced = log.taken_over().expect("sealed");
+        assert_eq!(of_opening("s3://b/f", fenced).status(), 3, "while the log is opened");
     }
 }
