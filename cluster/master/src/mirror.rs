@@ -33,8 +33,9 @@ pub trait FollowedPrimary: Send + Sync {
     /// existed then. Fails with the cause if that takes too long.
     fn refresh(&self) -> Result<(), String>;
 
-    /// Requests the promotion. The caller then stops this process, which starts again as the primary.
-    fn promote(&self);
+    /// Requests the promotion. The caller then stops this process, which starts again as the primary. Fails with the reason
+    /// if it could not start so; it remains a replica then.
+    fn promote(&self) -> Result<(), String>;
 }
 
 /// The primary's catalog, as read from its regions.

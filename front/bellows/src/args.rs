@@ -102,14 +102,21 @@ pub(crate) struct Ports {
 }
 
 impl Start {
-    /// Returns the options with which a read replica with these options and ports starts as the primary.
-    pub(crate) fn as_primary(&self, ports: &Ports) -> Start {
+    /// Returns the options with which a read replica with these options and ports starts as the primary. `wal_dir` is the
+    /// `hbase.wal.dir` of its primary, which a replica need not know; empty for a log in the root.
+    pub(crate) fn as_primary(&self, ports: &Ports, wal_dir: &str) -> Start {
+        use conf::keys::cluster as key;
         let mut start = self.clone();
         start.read_replica = false;
         // Keys on the command line override those of a file. So these turn off what the file may turn on.
-        for key in [conf::keys::cluster::READ_ONLY.name(), conf::keys::cluster::READ_REPLICA.name()] {
+        let overrides = [
+            (key::READ_ONLY.name(), "false"),
+            (key::READ_REPLICA.name(), "false"),
+            (key::WAL_DIR.name(), wal_dir),
+        ];
+        for (key, value) in overrides {
             start.define.retain(|(name, _)| name != key);
-            start.define.push((key.to_owned(), "false".to_owned()));
+            start.define.push((key.to_owned(), value.to_owned()));
         }
         Start {
             rpc_port: Some(ports.rpc),

@@ -1,9 +1,9 @@
 //! `bellows promote`: a running read replica becomes the primary of its bucket.
 //!
-//! 1. The command asks the replica to become the primary. The replica stops in order; it writes nothing, so no data is
-//!    lost.
-//! 2. The replica's process replaces itself by a server with the same options and ports, but not as a replica
-//!    (`exec`). The process id stays, so a supervisor does not notice, and all memory of the replica is released.
+//! 1. The command asks the replica to become the primary. The replica checks that it can write to the store, and that a
+//!    server may start there. If not, it says why, and serves on. Otherwise it stops in order.
+//! 2. The replica's process replaces itself by a server with the same options and ports and with the primary's place of the
+//!    log, but not as a replica (`exec`). The process id stays, so a supervisor does not notice, and all memory of the replica is released.
 //! 3. This server takes over the log and the file lists, as every start does. From then on the old primary
 //!    acknowledges nothing, whether it hangs, is cut off, or runs.
 //! 4. The command waits until the server says that it is the primary.
@@ -20,8 +20,9 @@ use crate::args::{Promote, Start};
 use crate::failure::Failure;
 use crate::output;
 
-/// Maximum time that the answer to the request for the promotion may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time that the answer to the request for the promotion may take. The replica first tries the store, with requests
+/// that are repeated for half a minute.
+const PATIENCE: Duration = Duration::from_secs(45);
 /// Maximum time of one check whether the server is the primary yet. A check that reaches the replica while it stops may
 /// never be answered.
 const CHECK_MAX: Duration = Duration::from_secs(1);
@@ -154,9 +155,11 @@ mod tests {
             "-D",
             "hbase.global.readonly.enabled=true",
             "-D",
+            "hbase.wal.dir=s3://other/log",
+            "-D",
             "a.key=with=two spaces",
         ]);
-        let primary = replica.as_primary(&Ports { rpc: 1, master: 2, zookeeper: 3, web: 4 });
+        let primary = replica.as_primary(&Ports { rpc: 1, master: 2, zookeeper: 3, web: 4 }, "s3://fast/log");
         let words: Vec<String> =
             primary.words().iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let again = parsed(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
@@ -173,6 +176,7 @@ mod tests {
         };
         assert_eq!(of("hbase.global.readonly.enabled"), ["false"]);
         assert_eq!(of("hbase.emr.readreplica.enabled"), ["false"]);
+        assert_eq!(of("hbase.wal.dir"), ["s3://fast/log"], "that of the primary");
         assert_eq!(of("a.key"), ["with=two spaces"]);
         assert_eq!(again.site, replica.site);
     }

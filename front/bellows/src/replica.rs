@@ -6,9 +6,9 @@
 //! and opens and closes regions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use conf::Conf;
 use env::sync::{Condvar, Mutex};
 use env::{Priority, World};
 use master::{FollowedPrimary, Master, Mirror, MirrorOutcome, PrimaryCatalog};
@@ -21,7 +21,7 @@ use storage::{FileName, Files, Memory};
 use crate::estimate::Estimate;
 use crate::failure::Failure;
 use crate::log_place;
-use crate::root::OpenRoot;
+use crate::root::{OpenRoot, Root};
 use crate::settings::Settings;
 
 /// How often the descriptors of tables are read again although no region has changed, because a change of some
@@ -41,8 +41,42 @@ pub(crate) struct ReadReplica {
     /// The files of the replica's own catalog.
     pub(crate) own: Arc<dyn Files>,
     options: ReplicaOptions,
-    /// Whether a client has requested the promotion.
-    is_promoted: Arc<AtomicBool>,
+    promotion: Arc<Promotion>,
+}
+
+/// What decides whether a read replica may become the primary.
+struct Promotion {
+    world: World,
+    conf: Conf,
+    root: Root,
+    /// The primary's files.
+    files: Arc<dyn Files>,
+    /// The place of the log with which this process starts as the primary, empty for the root, after a client has requested
+    /// the promotion. `None` before.
+    granted: Mutex<Option<String>>,
+}
+
+impl Promotion {
+    /// Checks what a start as the primary would refuse, while the replica still serves: the store must do what a server
+    /// needs, and the log must be where the primary has recorded it. Leaves no object.
+    fn check(&self) -> Result<String, Failure> {
+        let Promotion { world, conf, root, files, .. } = self;
+        let name = root.to_string();
+        let place = log_place::recorded(&**files, &name)?;
+        let wal_dir = place.as_deref().map(|place| Root::parse("hbase.wal.dir", place)).transpose()?;
+        root.probe(conf)?;
+        wal_dir.as_ref().map_or(Ok(()), |wal_dir| wal_dir.probe(conf))?;
+        log_place::open_to_check(world, conf, files, &name, wal_dir.as_ref())?;
+        Ok(place.unwrap_or_default())
+    }
+
+    /// Lets this process become the primary when it has ended its work as a replica. Fails if a start would be refused.
+    fn grant(&self) -> Result<(), String> {
+        let place =
+            self.check().map_err(|why| format!("it cannot become the primary, and serves on: {why}"))?;
+        *self.granted.lock() = Some(place);
+        Ok(())
+    }
 }
 
 impl ReadReplica {
@@ -55,6 +89,13 @@ impl ReadReplica {
         let id = layout::cluster_id();
         let content = files.read(&id, 4096).map_err(|error| Failure::of_storage(root, &error))?;
         own.swap(&id, None, &content).map_err(|error| Failure::of_storage(root, &error))?;
+        let promotion = Promotion {
+            world: world.clone(),
+            conf: conf.clone(),
+            root: root.clone(),
+            files: Arc::clone(&files),
+            granted: Mutex::default(),
+        };
         let primary = Primary { files, log, folder: FileName::new(crate::root::LOG_FOLDER) };
         Ok(ReadReplica {
             world: world.clone(),
@@ -62,7 +103,7 @@ impl ReadReplica {
             meter,
             own,
             options: ReplicaOptions::from_conf(conf)?,
-            is_promoted: Arc::default(),
+            promotion: Arc::new(promotion),
         })
     }
 
@@ -71,9 +112,10 @@ impl ReadReplica {
         Estimate::of_replica(prices, self.options.poll_idle, self.options.poll)
     }
 
-    /// Whether this process becomes the primary when it has ended its work as a replica.
-    pub(crate) fn is_promoted(&self) -> bool {
-        self.is_promoted.load(Ordering::Acquire)
+    /// Returns the place of the log, empty for the root, with which this process becomes the primary when it has ended its
+    /// work as a replica; `None` if it does not.
+    pub(crate) fn promoted(&self) -> Option<String> {
+        self.promotion.granted.lock().clone()
     }
 
     /// Lets the server follow the primary's log.
@@ -88,7 +130,7 @@ impl ReadReplica {
     pub(crate) fn mirror(&self, server: &Arc<RegionServer>, master: &Arc<Master>) -> Result<(), Failure> {
         let replica =
             Arc::clone(server.replica().ok_or_else(|| Failure::new("the server is no read replica"))?);
-        let rounds = Arc::new(CatalogRounds::new(self.world.clone(), replica, Arc::clone(&self.is_promoted)));
+        let rounds = Arc::new(CatalogRounds::new(self.world.clone(), replica, Arc::clone(&self.promotion)));
         let asked: Arc<dyn FollowedPrimary> = Arc::clone(&rounds) as Arc<dyn FollowedPrimary>;
         let mut catalog = Catalog {
             mirror: Mirror::new(Arc::clone(master), Arc::clone(&self.primary.files), asked),
@@ -157,7 +199,7 @@ fn is_reread(asked: Option<u64>, since_reread: Duration) -> bool {
 struct CatalogRounds {
     world: World,
     replica: Arc<Replica>,
-    is_promoted: Arc<AtomicBool>,
+    promotion: Arc<Promotion>,
     state: Mutex<Rounds>,
     /// Notified when `state` changes.
     changed: Condvar,
@@ -174,8 +216,8 @@ struct Rounds {
 }
 
 impl CatalogRounds {
-    fn new(world: World, replica: Arc<Replica>, is_promoted: Arc<AtomicBool>) -> CatalogRounds {
-        CatalogRounds { world, replica, is_promoted, state: Mutex::default(), changed: Condvar::new() }
+    fn new(world: World, replica: Arc<Replica>, promotion: Arc<Promotion>) -> CatalogRounds {
+        CatalogRounds { world, replica, promotion, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until the next round is due. Returns the number of requests that this round serves, or `None` if nobody
@@ -221,8 +263,8 @@ impl FollowedPrimary for CatalogRounds {
         Ok(())
     }
 
-    fn promote(&self) {
-        self.is_promoted.store(true, Ordering::Release);
+    fn promote(&self) -> Result<(), String> {
+        self.promotion.grant()
     }
 }
 
@@ -289,6 +331,23 @@ mod tests {
         assert!(is_reread(Some(1), Duration::ZERO), "an attribute may have changed since the last round");
         assert!(!is_reread(None, REREAD - Duration::from_millis(1)), "each costs a read of every table");
         assert!(is_reread(None, REREAD));
+    }
+
+    #[test]
+    fn a_replica_that_could_not_start_as_the_primary_is_not_promoted() {
+        let promotion = |note: &[u8]| {
+            let files: Arc<dyn Files> = Arc::new(Memory::new());
+            files.swap(&FileName::new("bellows.wal"), None, note).expect("written");
+            let root = Root::Folder("/srv/x".into());
+            Promotion { world: World::real(), conf: Conf::new(), root, files, granted: Mutex::default() }
+        };
+        let refused = promotion(b"/nowhere/log\nid\n");
+        let why = refused.grant().expect_err("the primary's log is not there");
+        assert!(why.contains("serves on: hbase.wal.dir is /nowhere/log: there is no such folder"), "{why}");
+        assert_eq!(*refused.granted.lock(), None);
+        let granted = promotion(b"\nid\n");
+        granted.grant().expect("the log is in the root");
+        assert_eq!(granted.granted.lock().as_deref(), Some(""));
     }
 
     #[test]

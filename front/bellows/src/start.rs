@@ -364,7 +364,7 @@ fn serve(
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
     log.close().map_err(|error| Failure::of_words(&log_root, error))?;
-    if replica.as_ref().is_some_and(ReadReplica::is_promoted) {
+    if let Some(log_place) = replica.as_ref().and_then(ReadReplica::promoted) {
         let ports = Ports {
             rpc: rpc_address.port(),
             master: master_address.port(),
@@ -372,7 +372,7 @@ fn serve(
             web: web_address.port(),
         };
         tracing::info!("stopped in order, and starts again as the primary");
-        return Ok(End::Promoted(start.as_primary(&ports)));
+        return Ok(End::Promoted(start.as_primary(&ports, &log_place)));
     }
     tracing::info!("stopped in order: everything is in store files");
     Ok(End::Stopped)

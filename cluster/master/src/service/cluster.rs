@@ -78,13 +78,17 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
         now(&pb::ShutdownResponse {})
     }),
     ("PromoteReplica", |master, call| {
-        let primary = master.followed_primary.get();
-        if let Some(primary) = primary {
-            tracing::info!(client = %call.connection.remote, "promoted by a client's request");
-            primary.promote();
-            master.regions.stop();
-        }
-        now(&pb::PromoteReplicaResponse { was_primary: primary.is_none() })
+        let client = call.connection.remote;
+        with(master, call, move |master, _: pb::PromoteReplicaRequest| {
+            let primary = master.followed_primary.get();
+            if let Some(primary) = primary {
+                // The replica serves while it checks that it can become the primary.
+                primary.promote().map_err(Exception::do_not_retry)?;
+                tracing::info!(%client, "promoted by a client's request");
+                master.regions.stop();
+            }
+            Ok(Reply::of(&pb::PromoteReplicaResponse { was_primary: primary.is_none() }))
+        })
     }),
     ("StopMaster", |master, call| {
         tracing::info!(client = %call.connection.remote, "stopped by a client's request");

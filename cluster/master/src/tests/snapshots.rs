@@ -71,7 +71,9 @@ impl FollowedPrimary for NeverAhead {
         Ok(())
     }
 
-    fn promote(&self) {}
+    fn promote(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 #[test]
