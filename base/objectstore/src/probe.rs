@@ -5,7 +5,7 @@ use bytes::Bytes;
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
 
 use crate::Bucket;
-use crate::swap::Repeat;
+use crate::swap::{NOT_IMPLEMENTED, Repeat};
 
 impl Bucket {
     /// Checks conditional puts, ranges and listings, and compares the clocks. Fails when the store cannot be reached or
@@ -63,9 +63,16 @@ impl Bucket {
         let (bucket, file, path) = (self.clone(), name.clone(), self.path(name, "swap")?);
         let (expected, new) = (expected.cloned(), Bytes::from_static(new));
         let repeat = Repeat::UnlessPermanent;
-        self.wait(name, async move {
+        let swapped = self.wait(name, async move {
             bucket.swap_object(&file, &path, expected.as_ref(), new, false, repeat).await
-        })
+        });
+        match swapped {
+            Err(error) if error.to_string().contains(NOT_IMPLEMENTED) => broken(
+                name,
+                &format!("it has no conditional writes (If-None-Match and If-Match of a PUT): {error}"),
+            ),
+            swapped => swapped,
+        }
     }
 
     fn try_range(&self, name: &FileName, broken: impl Fn(&str) -> Result<()>) -> Result<()> {

@@ -12,7 +12,7 @@
 //!
 //! A 400 is repeated, because a proxy may be its cause, and some of S3's mean a request that arrived incomplete. While a
 //! store is probed there is nothing to resolve. So [`Repeat::UnlessPermanent`] ends at the first reply by which the store
-//! says that it will never do this, such as `InvalidBucketName`.
+//! says that it will never do this, such as `InvalidBucketName`, or 501 for a condition that it does not know.
 //!
 //! The store may have had a request although no reply was lost: a proxy or the network may deliver a request twice, and
 //! the reply to the second delivery may come first. So the object is compared after every refusal. A swap compares the
@@ -25,6 +25,9 @@ use storage::{Error, FileName, Kind, Outcome, Result, Version};
 
 use crate::repeat::{PAUSE_MAX, PAUSE_MIN, no_reply};
 use crate::{Bucket, code, is_absent, is_of_intermediary, of_store, version_of, with_causes};
+
+/// In the message of a store that does not know a header of the request, such as If-None-Match.
+pub(crate) const NOT_IMPLEMENTED: &str = "status code: 501 ";
 
 /// Which failures of a put are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +184,7 @@ fn is_permanent(error: &object_store::Error) -> bool {
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => !is_transient,
         // `NoSuchBucket`, and `XAdminUserNotFound` of versitygw for an unknown access key.
         Store::NotFound { .. } => !is_absent(error) && !is_of_intermediary(error),
+        _ if words.contains(NOT_IMPLEMENTED) => true,
         _ => words.contains("status code: 400 ") && code(&words).is_some() && !is_transient,
     }
 }
@@ -379,6 +383,10 @@ mod tests {
             bucket.probe().expect_err("refused");
             assert!(puts.load(Ordering::Acquire) > 3, "{code} may pass");
         }
+        let (bucket, puts) = refusing("501 Not Implemented", "NotImplemented");
+        let error = bucket.probe().expect_err("refused").to_string();
+        assert!(error.contains("it has no conditional writes (If-None-Match"), "{error}");
+        assert_eq!(puts.load(Ordering::Acquire), 1, "a header that the store does not know is final");
         let (bucket, puts) = refusing("400 Bad Request", "InvalidBucketName");
         let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened);
