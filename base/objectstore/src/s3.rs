@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use env::World;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AwsCredential};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::{RetryConfig, StaticCredentialProvider};
 
 use crate::Options;
@@ -47,13 +47,7 @@ impl S3 {
             region => region.clone(),
         };
         let builder = |retry: RetryConfig| {
-            let mut builder = AmazonS3Builder::from_env()
-                .with_bucket_name(&options.bucket)
-                .with_virtual_hosted_style_request(!self.path_style)
-                .with_retry(retry);
-            if let Some(endpoint) = &options.endpoint {
-                builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http:"));
-            }
+            let mut builder = self.with_address(AmazonS3Builder::from_env(), options).with_retry(retry);
             if let Some(region) = &region {
                 builder = builder.with_region(region);
             }
@@ -81,15 +75,43 @@ impl S3 {
         Ok(Clients { store, once, profile_keys })
     }
 
+    /// Lets `builder`, which has the settings of the environment, send its requests to the bucket and to no other store. A
+    /// variable for S3 alone, such as `AWS_ENDPOINT_URL_S3`, would count before the endpoint of the options.
+    fn with_address(&self, builder: AmazonS3Builder, options: &Options) -> AmazonS3Builder {
+        let builder =
+            builder.with_bucket_name(&options.bucket).with_virtual_hosted_style_request(!self.path_style);
+        let Some(endpoint) = &options.endpoint else { return builder };
+        // The library puts the bucket only before the host of an endpoint that it makes itself.
+        let endpoint = match self.path_style {
+            true => endpoint.clone(),
+            false => before_host(&options.bucket, endpoint),
+        };
+        builder
+            .with_allow_http(endpoint.starts_with("http:"))
+            .with_config(AmazonS3ConfigKey::S3Endpoint, &endpoint)
+            .with_endpoint(endpoint)
+    }
+
     /// Lets `builder` use the keys, if there are any, and no session token but theirs. A token of the environment belongs
-    /// to other keys, and a store refuses requests that combine them.
+    /// to other keys, and a store refuses requests that combine them. Requests are signed, whatever the environment says.
     fn with_keys(&self, builder: AmazonS3Builder) -> AmazonS3Builder {
         let Some((access, secret)) = &self.keys else { return builder };
-        builder.with_credentials(Arc::new(StaticCredentialProvider::new(AwsCredential {
-            key_id: access.clone(),
-            secret_key: secret.clone(),
-            token: self.session_token.clone(),
-        })))
+        builder.with_skip_signature(false).with_credentials(Arc::new(StaticCredentialProvider::new(
+            AwsCredential {
+                key_id: access.clone(),
+                secret_key: secret.clone(),
+                token: self.session_token.clone(),
+            },
+        )))
+    }
+}
+
+/// Returns the URL of a store with the bucket's name before its host, unless it is there already.
+fn before_host(bucket: &str, endpoint: &str) -> String {
+    let (scheme, host) = endpoint.split_once("://").unwrap_or(("https", endpoint));
+    match host.strip_prefix(bucket).is_some_and(|rest| rest.starts_with('.')) {
+        true => endpoint.to_owned(),
+        false => format!("{scheme}://{bucket}.{host}"),
     }
 }
 
@@ -112,5 +134,41 @@ mod tests {
             let used = runtime.handle().block_on(store.credentials().get_credential()).expect("static");
             assert_eq!((&used.key_id[..], &used.secret_key[..], &used.token), ("a", "b", &token));
         }
+    }
+
+    #[test]
+    fn the_bucket_is_before_the_host_or_in_the_path() {
+        for (endpoint, with_bucket) in [
+            ("https://s3.eu-central-1.amazonaws.com", "https://bucket.s3.eu-central-1.amazonaws.com"),
+            ("http://minio:9000", "http://bucket.minio:9000"),
+            ("https://bucket.store.example/x", "https://bucket.store.example/x"),
+            ("https://bucketing.example", "https://bucket.bucketing.example"),
+        ] {
+            let used = |path_style| {
+                let options = Options { endpoint: Some(endpoint.to_owned()), ..Options::new("bucket", "") };
+                let s3 = S3 { path_style, ..S3::default() };
+                let builder = s3.with_address(AmazonS3Builder::new(), &options);
+                builder.get_config_value(&AmazonS3ConfigKey::Endpoint).expect("an endpoint")
+            };
+            assert_eq!((used(true), used(false)), (endpoint.to_owned(), with_bucket.to_owned()));
+        }
+        let options = Options::new("bucket", "");
+        let amazon = S3::default().with_address(AmazonS3Builder::new(), &options);
+        assert_eq!(amazon.get_config_value(&AmazonS3ConfigKey::Endpoint), None, "the library makes it");
+    }
+
+    #[test]
+    fn a_variable_counts_neither_before_the_endpoint_nor_before_the_keys() {
+        let of_environment = AmazonS3Builder::new()
+            .with_config(AmazonS3ConfigKey::S3Endpoint, "http://other:1")
+            .with_skip_signature(true);
+        let options =
+            Options { endpoint: Some("http://127.0.0.1:9000".to_owned()), ..Options::new("bucket", "") };
+        let keys = Some(("a".to_owned(), "b".to_owned()));
+        let s3 = S3 { keys, path_style: true, ..S3::default() };
+        let builder = s3.with_keys(s3.with_address(of_environment, &options));
+        let used = |key| builder.get_config_value(&key);
+        assert_eq!(used(AmazonS3ConfigKey::S3Endpoint).as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(used(AmazonS3ConfigKey::SkipSignature).as_deref(), Some("false"));
     }
 }

@@ -324,13 +324,18 @@ impl Root {
 
     fn unreachable(&self, conf: &Conf, error: &storage::Error) -> Failure {
         let Root::Bucket { bucket, .. } = self else { unreachable!("only a bucket is in a store") };
-        let endpoint = options(conf, bucket, "").ok().and_then(|options| options.endpoint);
+        let options = options(conf, bucket, "").ok();
+        let is_path_style = options
+            .as_ref()
+            .is_some_and(|options| matches!(&options.service, Service::S3(s3) if s3.path_style));
+        let endpoint = options.and_then(|options| options.endpoint);
         Failure::new(match (bucket, endpoint) {
-            (BucketName::S3(_), endpoint) => format!(
-                "{self} at {}: {error}; check that the bucket is there, fs.s3a.endpoint, fs.s3a.endpoint.region, and the right to read \
-                 and write with fs.s3a.access.key",
-                endpoint.as_deref().unwrap_or("Amazon S3")
-            ),
+            (BucketName::S3(_), None) => {
+                format!("{self} at Amazon S3: {error}; {}", s3_remedy(&error.to_string(), true))
+            }
+            (BucketName::S3(_), Some(url)) => {
+                format!("{self} at {url}: {error}; {}", s3_remedy(&error.to_string(), is_path_style))
+            }
             (BucketName::Azure(_), endpoint) => format!(
                 "{self} at {}: {error}; check that the container is there, bellows.azure.endpoint, and the right to read and write \
                  with fs.azure.account.key.ACCOUNT, fs.azure.sas.fixed.token.ACCOUNT or the identity of the environment",
@@ -417,7 +422,11 @@ fn options(conf: &Conf, bucket: &BucketName, prefix: &str) -> Result<objectstore
         }
         BucketName::Azure(container) => {
             let azure = azure::settings(conf, container.account.as_ref())?;
-            (&container.name, azure::endpoint(conf)?, Service::Azure(azure))
+            let endpoint = azure::endpoint(conf)?;
+            if let Some(url) = &endpoint {
+                check_endpoint(keys::cluster::AZURE_ENDPOINT.name(), url)?;
+            }
+            (&container.name, endpoint, Service::Azure(azure))
         }
     };
     let reads_max = usize::try_from(conf.value(&key::S3_READS_MAX)?).unwrap_or(usize::MAX).max(1);
@@ -436,14 +445,61 @@ fn options(conf: &Conf, bucket: &BucketName, prefix: &str) -> Result<objectstore
     })
 }
 
+/// The variables that name the S3-compatible store. The first that is set counts, if the key is not set.
+const ENDPOINT_VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+
 /// Returns the URL of the S3-compatible store; `None` for Amazon's.
 fn s3_endpoint(conf: &Conf) -> Result<Option<String>, Failure> {
-    let endpoint: String = conf.value(&keys::cluster::S3_ENDPOINT)?;
-    let variable = || std::env::var("AWS_ENDPOINT_URL").ok();
-    let endpoint = Some(endpoint).filter(|url| !url.is_empty()).or_else(variable);
+    let key = &keys::cluster::S3_ENDPOINT;
+    let url: String = conf.value(key)?;
+    let variable = |name: &'static str| Some((name, std::env::var(name).ok().filter(|url| !url.is_empty())?));
+    let named = match url.is_empty() {
+        true => ENDPOINT_VARIABLES.into_iter().find_map(variable),
+        false => Some((key.name(), url)),
+    };
+    let Some((name, url)) = named else { return Ok(None) };
     let scheme = if conf.value(&keys::cluster::S3_SSL)? { "https" } else { "http" };
-    let with_scheme = |url: String| if url.contains("://") { url } else { format!("{scheme}://{url}") };
-    Ok(endpoint.filter(|url| !url.is_empty()).map(with_scheme))
+    let url = if url.contains("://") { url } else { format!("{scheme}://{url}") };
+    check_endpoint(name, &url)?;
+    Ok(Some(url))
+}
+
+/// Fails unless `url`, the value of the key or variable `name`, is the address of a store.
+fn check_endpoint(name: &str, url: &str) -> Result<(), Failure> {
+    let is_address = |url: &reqwest::Url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.has_host()
+            && url.username().is_empty()
+            && url.query().or(url.fragment()).is_none()
+    };
+    match reqwest::Url::parse(url) {
+        Ok(url) if is_address(&url) => Ok(()),
+        _ => Err(Failure::new(format!("{name} is {url:?}, expected http://HOST:PORT or https://HOST:PORT"))),
+    }
+}
+
+/// Returns what to do about `error`, with which an S3-compatible store was not reached.
+fn s3_remedy(error: &str, is_path_style: bool) -> String {
+    /// In the message of a TLS handshake with a server that speaks plain HTTP.
+    const NO_TLS: &str = "InvalidContentType";
+    /// The addresses from which an instance and a container get their keys.
+    const METADATA: [&str; 2] = ["169.254.169.254", "169.254.170."];
+    if error.contains(NO_TLS) {
+        return "it does not speak TLS: begin fs.s3a.endpoint with http://, or set fs.s3a.connection.ssl.enabled to false".to_owned();
+    }
+    if METADATA.iter().any(|address| error.contains(address)) {
+        return "there are no keys in fs.s3a.access.key, AWS_ACCESS_KEY_ID, a profile or a web identity, and the metadata of this \
+                machine or container gave none: set fs.s3a.access.key and fs.s3a.secret.key, or give the machine a role"
+            .to_owned();
+    }
+    let style = match is_path_style {
+        true => "",
+        false => " fs.s3a.path.style.access (true for MinIO, Ceph or versitygw),",
+    };
+    format!(
+        "check that the bucket is there, fs.s3a.endpoint,{style} fs.s3a.endpoint.region, and the right to read and write with \
+         fs.s3a.access.key"
+    )
 }
 
 fn s3_settings(conf: &Conf, endpoint: Option<&str>) -> Result<S3, Failure> {
@@ -548,6 +604,34 @@ mod tests {
         for url in ["https://s3.eu-west-1.amazonaws.com", "https://store.example:9000/x"] {
             assert!(!has_no_subdomains(url), "{url}");
         }
+    }
+
+    #[test]
+    fn an_address_that_is_no_url_is_refused_with_the_name_of_its_key() {
+        let endpoint = |url: &str| s3_endpoint(&Conf::new().with(&keys::cluster::S3_ENDPOINT, url));
+        assert_eq!(endpoint("minio:9000").expect("good").as_deref(), Some("https://minio:9000"));
+        assert_eq!(endpoint("http://[::1]:9000").expect("good").as_deref(), Some("http://[::1]:9000"));
+        for url in ["foo bar", "ftp://foo", "http://", "http://key:secret@minio", "http://minio?x=1"] {
+            let refused = endpoint(url).expect_err(url).to_string();
+            assert!(
+                refused.starts_with("fs.s3a.endpoint is ") && refused.contains("http://HOST:PORT"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_refusal_of_a_store_says_what_to_do() {
+        for (error, is_path_style, remedy) in [
+            ("received corrupt message of type InvalidContentType", true, "fs.s3a.connection.ssl.enabled"),
+            ("Error performing PUT http://169.254.169.254/latest/api/token", true, "there are no keys"),
+            ("dns error", false, "fs.s3a.path.style.access"),
+            ("NoSuchBucket", true, "check that the bucket is there"),
+        ] {
+            let said = s3_remedy(error, is_path_style);
+            assert!(said.contains(remedy), "{said}");
+        }
+        assert!(!s3_remedy("NoSuchBucket", true).contains("path.style"));
     }
 
     #[test]
