@@ -151,7 +151,7 @@ fn open_at(
     };
     // The data directory names the log's folder only after the folder has its record. Otherwise another server could take
     // the folder.
-    if !place.is_empty() && !belongs.as_ref().is_some_and(|(of, _)| *of == id) {
+    if !place.is_empty() && belongs.as_ref().is_none_or(|(of, _)| *of != id) {
         let version = belongs.as_ref().map(|(_, version)| version);
         write(&*log, place, BELONGS, version, &format!("{id}\n"))?;
     }
