@@ -245,7 +245,7 @@ impl Admin {
         }
         let meta = self.cluster.table("hbase:meta")?;
         let row = meta.get(Get::row(Bytes::copy_from_slice(table.as_bytes())).family(catalog::TABLE)).await?;
-        row.value(catalog::TABLE, "state").map(|value| Ok(catalog::decode_table_state(value)?)).transpose()
+        row.table_state()
     }
 
     /// Whether a table exists.

@@ -153,6 +153,15 @@ impl Table {
             let some_ended = failed.len() < pending.len();
             pending = failed.keys().copied().collect();
             let Some(error) = decisive(failed.values()).cloned() else { break };
+            let error = self.cluster.explained(&self.name, error).await;
+            if error.advice() == Advice::GiveUp {
+                for index in pending {
+                    let is_known = !is_in_doubt[index];
+                    let end = if is_known { error.clone() } else { tries.given_up(error.clone()) };
+                    outcomes[index] = Some(Err(end));
+                }
+                break;
+            }
             let outcome = match error.advice() {
                 Advice::Wait(Pause::None) if some_ended => tries.go_on(error),
                 _ => tries.again(error).await,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use env::sync::Mutex;
 use env::{Moment, World};
 use prost::Message;
-use proto::catalog::{self, RegionRow};
+use proto::catalog::{self, RegionRow, TableState};
 use proto::{RegionInfo, ServerName, TableName, pb};
 use rpc::client::{Connection, Happened, Invocation, Response};
 use rpc::{Exception, class};
@@ -15,7 +15,7 @@ use rpc::{Exception, class};
 use crate::connections::Connections;
 use crate::location::{Cache, LookupMode, meta_start, meta_stop};
 use crate::row::Cells;
-use crate::{Admin, Advice, Error, Location, Options, Pause, Result, Table};
+use crate::{Admin, Advice, Error, Get, Location, Options, Pause, Result, Table};
 
 pub(crate) const CLIENT_SERVICE: &str = "ClientService";
 
@@ -89,7 +89,7 @@ impl Cluster {
         loop {
             match self.find(table, row, LookupMode::Of).await {
                 Ok(location) => return Ok(Arc::unwrap_or_clone(location)),
-                Err(error) => tries.again(error).await?,
+                Err(error) => tries.again(self.explained(table, error).await).await?,
             }
         }
     }
@@ -291,8 +291,37 @@ impl Cluster {
                 },
                 Err(error) => error,
             };
-            tries.again(error).await?;
+            tries.again(self.explained(table, error).await).await?;
         }
+    }
+
+    /// Returns [`Error::TableNotEnabled`] if an operation on `table` has failed with `error` because the table is disabled.
+    /// Otherwise returns `error`. As HBase's client does, this reads hbase:meta after an error of a region that no server
+    /// serves: a retry would be in vain as long as the table stays disabled.
+    pub(crate) async fn explained(&self, table: &TableName, error: Error) -> Error {
+        if table.is_meta() || !error.may_mean_disabled() {
+            return error;
+        }
+        match self.state_once(table).await {
+            Ok(Some(TableState::Disabled)) => Error::TableNotEnabled(table.clone()),
+            Ok(_) => error,
+            Err(cause) => {
+                tracing::debug!(%table, %cause, "it is not known whether the table is disabled");
+                error
+            }
+        }
+    }
+
+    /// Reads the state of a table from hbase:meta, without retries; `None` if it has none.
+    async fn state_once(&self, table: &TableName) -> Result<Option<TableState>> {
+        const METHOD: &str = "Get";
+        let meta = self.meta().await?;
+        let get = Get::row(Bytes::copy_from_slice(table.as_bytes())).family(catalog::TABLE).to_message();
+        let request = pb::GetRequest { region: specifier(&meta.region), get };
+        let response = self.ask(&meta.region, &meta.server, Invocation::of(METHOD, &request)).await;
+        let response = response.inspect_err(|error| self.learn(error, &meta))?;
+        let answer: pb::GetResponse = decode(METHOD, &response)?;
+        Cells::new(METHOD, response.cells)?.row(&answer.result.unwrap_or_default())?.table_state()
     }
 
     /// Calls a service of a server once, without retries.

@@ -22,6 +22,9 @@ pub enum Error {
     /// hbase:meta has no region for the table.
     #[error("table {0} is not found")]
     TableNotFound(TableName),
+    /// The table is disabled.
+    #[error("table {0} is disabled")]
+    TableNotEnabled(TableName),
     /// No server serves the region at present.
     #[error("region {0} is on no server")]
     RegionOffline(String),
@@ -119,6 +122,7 @@ impl Error {
             },
             Error::Registry(_) | Error::RegionOffline(_) => Advice::Relocate(Pause::Backoff),
             Error::TableNotFound(_)
+            | Error::TableNotEnabled(_)
             | Error::Invalid(_)
             | Error::Unreadable { .. }
             | Error::GivenUp { .. }
@@ -133,7 +137,19 @@ impl Error {
             Error::Remote(exception) | Error::Procedure { exception, .. } => Some(&exception.class),
             Error::GivenUp { last, .. } => last.class(),
             Error::TableNotFound(_) => Some(class::TABLE_NOT_FOUND),
+            Error::TableNotEnabled(_) => Some(class::TABLE_NOT_ENABLED),
             _ => None,
+        }
+    }
+
+    /// Whether an operation on a disabled table fails with this error, among others.
+    pub(crate) fn may_mean_disabled(&self) -> bool {
+        match self {
+            Error::Remote(exception) => {
+                matches!(&*exception.class, class::NOT_SERVING_REGION | class::REGION_OFFLINE)
+            }
+            Error::RegionOffline(_) => true,
+            _ => false,
         }
     }
 
@@ -147,9 +163,11 @@ impl Error {
             | Error::Batch { .. }
             | Error::Unreadable { .. }
             | Error::Procedure { .. } => Happened::Maybe,
-            Error::Registry(_) | Error::TableNotFound(_) | Error::RegionOffline(_) | Error::Invalid(_) => {
-                Happened::No
-            }
+            Error::Registry(_)
+            | Error::TableNotFound(_)
+            | Error::TableNotEnabled(_)
+            | Error::RegionOffline(_)
+            | Error::Invalid(_) => Happened::No,
         }
     }
 }

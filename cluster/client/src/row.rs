@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp};
+use proto::catalog::{self, TableState};
 use proto::pb;
 
 use crate::{Error, Result};
@@ -118,6 +119,12 @@ impl Row {
         self.cells
             .iter()
             .filter(move |cell| cell.family() == family.as_ref() && cell.qualifier() == qualifier.as_ref())
+    }
+
+    /// Returns the state of the table of which this is the row in hbase:meta; `None` if the row has none.
+    pub(crate) fn table_state(&self) -> Result<Option<TableState>> {
+        let state = self.value(catalog::TABLE, catalog::STATE);
+        state.map(|value| Ok(catalog::decode_table_state(value)?)).transpose()
     }
 }
 

@@ -273,7 +273,7 @@ impl Scanner {
                 | class::OUT_OF_ORDER_SCANNER_NEXT
                 | class::LEASE,
             ) => tries.pause(Pause::Backoff, error).await,
-            _ => tries.again(error).await,
+            _ => tries.again(self.table.cluster.explained(&self.table.name, error).await).await,
         }
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use client::{Action, Cluster, Error, Get, Increment, Options, Put, Registry, Scan, Table};
 use env::sync::Mutex;
 use env::{Runtime, World};
-use proto::catalog::RegionRow;
+use proto::catalog::{RegionRow, TableState, table_state_column};
 use proto::{RegionId, RegionInfo, ServerName, pb};
 use rpc::client::Happened;
 use rpc::{Answer, Call, Exception, Reply, Server, Service, Services, class};
@@ -27,6 +27,8 @@ struct Scene {
     faults_of_lookups: VecDeque<Exception>,
     /// The exceptions with which the next actions of a batch fail, by row.
     faults_of_rows: Vec<(Vec<u8>, Exception)>,
+    /// Whether hbase:meta says that the table is disabled.
+    is_disabled: bool,
     /// Number of actions after which the reply to a batch is full, so that the others are refused; 0 for no limit.
     actions_max: usize,
     /// All calls: server, method, and the nonce of a mutation.
@@ -90,6 +92,15 @@ impl Member {
         }
         match &*call.method {
             "Get" => {
+                let request: pb::GetRequest = call.decode()?;
+                if request.region.value == "hbase:meta,,1" {
+                    state.calls.push((self.index, "state".to_owned(), None));
+                    let now = if state.is_disabled { TableState::Disabled } else { TableState::Enabled };
+                    let column = table_state_column(now);
+                    let cell = vec![cell("t", &column.family, &column.qualifier, column.value)];
+                    let result = Some(pb::Result { cell, ..pb::Result::default() });
+                    return Ok(Reply::of(&pb::GetResponse { result }));
+                }
                 self.enter(&mut state, call, None)?;
                 let value = format!("from {}", self.index);
                 let result = pb::Result { cell: vec![cell("r", b"f", b"q", value)], ..pb::Result::default() };
@@ -266,7 +277,7 @@ fn a_location_is_learned_once_and_again_when_it_was_wrong() {
         assert_eq!(fixture.calls(), ["0 meta", "0 Get", "0 Get"]);
         fixture.state.lock().home = 1;
         assert_eq!(fixture.get().await.expect("answered"), "from 1");
-        assert_eq!(fixture.calls(), ["0 Get", "0 meta", "1 Get"]);
+        assert_eq!(fixture.calls(), ["0 Get", "0 state", "0 meta", "1 Get"]);
     });
 }
 
@@ -278,6 +289,48 @@ fn a_lookup_is_repeated_when_the_server_has_lost_its_scanner() {
     fixture.run(async {
         fixture.table.put(Put::row("r").set("f", "q", "v")).await.expect("written");
         assert_eq!(fixture.calls(), ["0 meta", "0 meta", "0 meta", "0 Mutate"]);
+    });
+}
+
+/// As in HBase's client. A retry would be in vain for minutes.
+#[test]
+fn an_operation_on_a_disabled_table_fails_at_once() {
+    let fixture = Fixture::new();
+    fixture.run(async {
+        assert_eq!(fixture.get().await.expect("enabled"), "from 0");
+        fixture.calls();
+        let closed = || Exception::not_serving_region("t is closed");
+        let refuse = |is_disabled| {
+            fixture.fail([closed()]);
+            fixture.state.lock().is_disabled = is_disabled;
+        };
+        let is_refused = |error: Error| {
+            assert_eq!((error.class(), error.happened()), (Some(class::TABLE_NOT_ENABLED), Happened::No))
+        };
+        refuse(true);
+        is_refused(fixture.get().await.expect_err("disabled"));
+        assert_eq!(fixture.calls(), ["0 Get", "0 state"]);
+        refuse(true);
+        is_refused(fixture.table.put(Put::row("r").set("f", "q", "v")).await.expect_err("disabled"));
+        assert_eq!(fixture.calls(), ["0 meta", "0 Mutate", "0 state"]);
+        refuse(true);
+        is_refused(fixture.table.scan(Scan::new()).collect().await.expect_err("disabled"));
+        assert_eq!(fixture.calls(), ["0 meta", "0 Scan", "0 state"]);
+        refuse(true);
+        let put = |row: &str| Action::from(Put::row(row.to_owned()).set("f", "q", "v"));
+        for outcome in fixture.table.batch(vec![put("a"), put("b")]).await {
+            is_refused(outcome.expect_err("disabled"));
+        }
+        assert_eq!(fixture.calls(), ["0 meta", "0 Multi", "0 state"]);
+        // A write that may have been applied before the table was disabled stays open.
+        fixture.fail([Exception::io("the sync of the log failed"), closed()]);
+        let open = fixture.table.put(Put::row("r").set("f", "q", "v")).await.expect_err("disabled");
+        assert_eq!((open.class(), open.happened()), (Some(class::TABLE_NOT_ENABLED), Happened::Maybe));
+        fixture.calls();
+        // The region of an enabled table is being moved.
+        refuse(false);
+        assert_eq!(fixture.get().await.expect("answered"), "from 0");
+        assert_eq!(fixture.calls(), ["0 meta", "0 Get", "0 state", "0 meta", "0 Get"]);
     });
 }
 
@@ -409,7 +462,7 @@ fn actions_of_a_batch_are_tried_again_one_by_one() {
         fixture.state.lock().home = 1;
         let outcomes = fixture.table.batch(vec![put("a"), put("b"), put("c")]).await;
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-        assert_eq!(fixture.calls(), ["0 Multi", "0 meta", "1 Multi"]);
+        assert_eq!(fixture.calls(), ["0 Multi", "0 state", "0 meta", "1 Multi"]);
         let refused = Exception::new(class::NO_SUCH_COLUMN_FAMILY, "f");
         fixture.state.lock().faults_of_rows =
             vec![(b"b".to_vec(), Exception::region_too_busy("row")), (b"c".to_vec(), refused)];
