@@ -6,6 +6,8 @@
 
 use std::io::{self, Read, Write};
 
+use lz4_flex::block::DecompressError;
+
 /// The compression codec of a file, with HBase's names and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -25,8 +27,13 @@ pub enum Compression {
 /// Uncompressed size of one group, in bytes.
 const GROUP: usize = 128 << 10;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Maximum number of bytes to which a codec expands one byte (LZ4's limit is 255).
-const EXPANSION_MAX: usize = 256;
+/// Maximum number of bytes to which LZ4 expands one byte; the format's limit is 255.
+const LZ4_EXPANSION_MAX: usize = 256;
+/// Maximum number of bytes to which Snappy expands one byte. The format's limit is 64 bytes for 3.
+const SNAPPY_EXPANSION_MAX: usize = 22;
+/// Number of bytes that are allocated for unpacked bytes because a file claims them, or four times the packed bytes, if these
+/// are more. A buffer for more grows with the bytes that were unpacked.
+const BELIEVED: usize = 1 << 20;
 
 impl Compression {
     const ALL: [(Compression, &str, u32); 5] = [
@@ -108,17 +115,17 @@ impl Compression {
                 let length = next(&mut packed)?;
                 let (chunk, rest) = packed.split_at_checked(length).ok_or_else(short)?;
                 packed = rest;
-                let room = (end - raw.len()).min(chunk.len().saturating_mul(EXPANSION_MAX) + 64);
+                let room = end - raw.len();
                 let unpacked = match self {
                     Compression::Snappy => {
                         let length = snap::raw::decompress_len(chunk).map_err(io::Error::other)?;
-                        if length > room {
+                        if length > room.min(chunk.len().saturating_mul(SNAPPY_EXPANSION_MAX)) {
                             return Err(io::Error::other("a snappy chunk claims more than it can hold"));
                         }
                         snap::raw::Decoder::new().decompress_vec(chunk).map_err(io::Error::other)?
                     }
-                    Compression::Lz4 => lz4_flex::block::decompress(chunk, room).map_err(io::Error::other)?,
-                    _ => bounded(zstd::Decoder::new(chunk)?, length, end - raw.len())?,
+                    Compression::Lz4 => unpack_lz4(chunk, room).map_err(io::Error::other)?,
+                    _ => bounded(zstd::Decoder::new(chunk)?, length, room)?,
                 };
                 if unpacked.is_empty() || unpacked.len() > end - raw.len() {
                     return Err(io::Error::other("a chunk unpacks to another length than its group says"));
@@ -151,12 +158,32 @@ fn groups(
     Ok(())
 }
 
-/// Reads at most `size + 1` bytes from `source`; the last one shows whether the source has more bytes than expected.
-/// Reserves only as much memory as `packed` compressed bytes can plausibly fill.
+/// Returns how much memory is reserved for `size` bytes that `packed` compressed bytes are said to have.
+fn reserved(packed: usize, size: usize) -> usize {
+    size.min(packed.saturating_mul(4).max(BELIEVED))
+}
+
+/// Reads at most `size + 1` bytes from `source`; the last one shows whether the source has more bytes than expected. The
+/// source reads `packed` compressed bytes.
 fn bounded(source: impl Read, packed: usize, size: usize) -> io::Result<Vec<u8>> {
-    let mut raw = Vec::with_capacity(size.min(packed.saturating_mul(EXPANSION_MAX)));
+    let mut raw = Vec::with_capacity(reserved(packed, size));
     source.take(size as u64 + 1).read_to_end(&mut raw)?;
     Ok(raw)
+}
+
+/// Decompresses `chunk` to at most `room` bytes. LZ4 does not record the unpacked size, and unpacks into a buffer whose size
+/// is fixed. So if the buffer is too small, this begins again with one of four times the size.
+fn unpack_lz4(chunk: &[u8], room: usize) -> Result<Vec<u8>, DecompressError> {
+    let room = room.min(chunk.len().saturating_mul(LZ4_EXPANSION_MAX));
+    let mut size = reserved(chunk.len(), room);
+    loop {
+        match lz4_flex::block::decompress(chunk, size) {
+            Err(DecompressError::OutputTooSmall { .. }) if size < room => {
+                size = room.min(size.saturating_mul(4));
+            }
+            unpacked => return unpacked,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -185,5 +212,31 @@ mod tests {
     fn a_group_of_nothing_is_an_empty_block() {
         assert_eq!(Compression::Lz4.unpack(&[0; 4], 0).expect("unpacked"), b"");
         assert!(Compression::Lz4.unpack(&[0, 0, 0, 0, 7], 0).is_err(), "more behind it");
+    }
+
+    /// A file may claim any size. Memory is allocated for bytes that were unpacked.
+    #[test]
+    fn a_claim_of_four_gigabytes_allocates_little() {
+        let (claim, few) = (u32::MAX as usize, vec![7; 100]);
+        let packed = 16 << 20;
+        let gz = bounded(&few[..], packed, claim).expect("read");
+        assert_eq!(gz, few);
+        assert!(gz.capacity() <= 4 * packed, "{} bytes are reserved", gz.capacity());
+        // A chunk of 16 MB that unpacks to about as much, and not to 256 times as much.
+        let raw: Vec<u8> =
+            (0..packed as u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
+        let unpacked = unpack_lz4(&lz4_flex::block::compress(&raw), claim).expect("unpacked");
+        assert!(unpacked == raw && unpacked.capacity() <= 5 * packed, "{} bytes", unpacked.capacity());
+        // Zeros are expanded most, in steps.
+        let zeros = vec![0; 9 << 20];
+        assert!(unpack_lz4(&lz4_flex::block::compress(&zeros), claim).expect("unpacked") == zeros);
+        // A Snappy chunk says its size itself.
+        let mut chunk = vec![0xff, 0xff, 0xff, 0xff, 0x0f];
+        chunk.resize(1 << 20, 0);
+        let mut packed = (claim as u32).to_be_bytes().to_vec();
+        packed.extend_from_slice(&(chunk.len() as u32).to_be_bytes());
+        packed.extend_from_slice(&chunk);
+        let refused = Compression::Snappy.unpack(&packed, claim).expect_err("it has less").to_string();
+        assert!(refused.contains("claims more than it can hold"), "{refused}");
     }
 }
