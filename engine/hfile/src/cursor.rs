@@ -370,7 +370,31 @@ impl Cursor {
         {
             return Ok(Some((at, block)));
         }
-        self.reader.block_after(open_at, disk_length, self.options, &mut self.ahead)
+        let next = self.reader.block_after(open_at, disk_length, self.options, &mut self.ahead)?;
+        if self.reader.is_loaded
+            && let Some((at, block)) = &next
+            && let Some(&first) = block.offsets.first()
+        {
+            self.check_order(*at, &block.bytes, first as usize)?;
+        }
+        Ok(next)
+    }
+
+    /// Fails if the first cell of the next block, which is in `bytes` at `place`, sorts before the last cell of the open one.
+    /// For files whose order [is checked](Reader::check_order).
+    fn check_order(&self, next_at: u64, bytes: &[u8], place: usize) -> Result<()> {
+        let last = match &self.open {
+            Open::Block(_, block) => {
+                block.offsets.last().map(|&last| self.reader.cell_at(&block.bytes, last as usize))
+            }
+            Open::Part(_, part) => {
+                let last = part.here().end.checked_sub(1).filter(|last| last + 1 == part.offsets().len());
+                let place = last.map(|last| part.offsets()[last].value() as usize - part.from());
+                place.map(|place| self.reader.cell_at(part.bytes(), place))
+            }
+            Open::Nothing => None,
+        };
+        self.reader.check_order(next_at, last, self.reader.cell_at(bytes, place))
     }
 
     /// Keeps a looked-up block after the open one, so that it is neither read nor counted twice.
@@ -465,6 +489,15 @@ impl Cursor {
             // Often the caller only checks whether the row continues. For that, the first cells of the next block are
             // enough.
             if let Some((at, cells)) = self.reader.part_after(at, disk_length, self.way()) {
+                match &cells {
+                    Cells::Part(part) if self.reader.is_loaded && part.here().contains(&0) => {
+                        self.check_order(at, part.bytes(), part.offsets()[0].value() as usize - part.from())?;
+                    }
+                    Cells::Whole(block) if self.reader.is_loaded => {
+                        self.check_order(at, &block.bytes, block.offsets[0] as usize)?;
+                    }
+                    _ => {}
+                }
                 self.open = match cells {
                     Cells::Part(part) => Open::Part(at, part),
                     Cells::Whole(block) => Open::Block(at, block),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{Cache, Caching};
-use cell::{Comparator, Key, SequenceId, Timestamp};
+use cell::{Cell, Comparator, Key, SequenceId, Timestamp};
 use prost::Message;
 use proto::pb;
 use storage::{FileName, FileReader};
@@ -48,6 +48,8 @@ pub struct Reader {
     newest_write: Option<SequenceId>,
     /// The sequence id of all cells; `None` if each cell has its own.
     common_sequence: Option<SequenceId>,
+    /// Whether the file was bulk-loaded. Its writer may have had another order, so the order of its cells is checked.
+    pub(crate) is_loaded: bool,
     tags_by_number: bool,
     /// Whether the file states that it has no family delete marker.
     deletes_no_family: bool,
@@ -143,6 +145,7 @@ impl Reader {
             may_have_tags: true,
             newest_write: None,
             common_sequence: None,
+            is_loaded: false,
             tags_by_number: false,
             deletes_no_family: false,
             span: None,
@@ -317,6 +320,22 @@ impl Reader {
         Error::corrupt(&self.name, offset, what, expected, found)
     }
 
+    /// Fails if the file was bulk-loaded and `next` sorts before `last`, the cell before it. The block of `next` is at
+    /// `offset`. A reader of such a file could return to cells that it has read, again and again.
+    pub(crate) fn check_order(&self, offset: u64, last: Option<Cell<'_>>, next: Cell<'_>) -> Result<()> {
+        match last {
+            Some(last) if self.is_loaded && self.comparator.compare(next.into(), last.into()).is_lt() => {
+                Err(self.corrupt(
+                    offset,
+                    "order of cells",
+                    format!("{last:?} or a later cell"),
+                    format!("{next:?}"),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn text(&self, name: &str) -> Option<String> {
         self.info.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned())
     }
@@ -378,9 +397,11 @@ impl Reader {
         self.info.contains_key(name::BULK_LOAD_TIME.as_bytes())
     }
 
-    /// Makes every cell have the sequence id of the file's bulk load, in place of the one that the file states.
+    /// Makes every cell have the sequence id of the file's bulk load, in place of the one that the file states. Cells out of
+    /// order are then an error.
     #[must_use]
     pub fn with_common_sequence(mut self, sequence: SequenceId) -> Reader {
+        self.is_loaded = true;
         (self.common_sequence, self.newest_write) = (Some(sequence), Some(sequence));
         self
     }

@@ -102,7 +102,7 @@ impl Reader {
     fn check_cells(&self, at: u64, bytes: &[u8]) -> Result<CellPlaces> {
         let (mut offsets, mut row_starts) = (Vec::with_capacity(bytes.len() / 64), Builder::default());
         let mut place = 0;
-        let mut last_row = None;
+        let mut last: Option<Cell<'_>> = None;
         while place < bytes.len() {
             let (cell, next) = self.cell_end(bytes, place).ok_or_else(|| {
                 self.corrupt(at, "cell", "one inside its block", format!("byte {place} of the block"))
@@ -110,9 +110,9 @@ impl Reader {
             let parsed = Cell::parse(&bytes[place..cell], SequenceId::ZERO).map_err(|error| {
                 self.corrupt(at, "cell", format!("a whole one at byte {place} of the block"), error)
             })?;
-            let row = parsed.key().row();
-            row_starts.push(last_row.is_none_or(|last| !is_same_row(last, row)));
-            last_row = Some(row);
+            self.check_order(at, last, parsed)?;
+            row_starts.push(last.is_none_or(|last| !is_same_row(last.row(), parsed.row())));
+            last = Some(parsed);
             offsets.push(place as u32);
             place = next;
         }

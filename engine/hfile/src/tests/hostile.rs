@@ -78,12 +78,82 @@ fn a_row_index_with_more_rows_than_cells_is_refused() {
         assert_eq!((spare, rows > 100), (0, true), "whole rows fit");
         bytes[first + second..first + second + 4].copy_from_slice(&(rows as u32).to_be_bytes());
         bytes[end - 4..end].copy_from_slice(&(second as u32).to_be_bytes());
-        let chunk = header.bytes_per_checksum as usize;
-        for (index, at) in (0..end).step_by(chunk).enumerate() {
-            let sum = checksum(header.checksum, &bytes[at..end.min(at + chunk)]).to_be_bytes();
-            bytes[end + 4 * index..end + 4 * index + 4].copy_from_slice(&sum);
-        }
+        write_checksums(&header, bytes);
     });
     let error = open(&files, &name).and_then(|reader| read_all(&reader)).expect_err("refused").to_string();
     assert!(error.contains("row index"), "{error}");
+}
+
+/// Writes the checksums of the block at the start of `bytes`.
+fn write_checksums(header: &BlockHeader, bytes: &mut [u8]) {
+    let (end, chunk) = (header.data_size as usize, header.bytes_per_checksum as usize);
+    for (index, at) in (0..end).step_by(chunk).enumerate() {
+        let sum = checksum(header.checksum, &bytes[at..end.min(at + chunk)]).to_be_bytes();
+        bytes[end + 4 * index..end + 4 * index + 4].copy_from_slice(&sum);
+    }
+}
+
+/// Reads the rows with even numbers cell by cell, and looks for the row after each other one, as scans do. Fails the test
+/// after ten times as many steps as the file has cells.
+fn scan_rows(reader: &Arc<Reader>, cells: usize) -> Result<()> {
+    let mut cursor = reader.cursor(ReadOptions::default());
+    cursor.seek_first()?;
+    for _ in 0..10 * cells {
+        let Some(row) = cursor.peek().map(|cell| cell.row().to_vec()) else { return Ok(()) };
+        match row.last() {
+            Some(digit) if digit % 2 == 0 => cursor.advance()?,
+            _ => cursor.seek(KeyBuf::first_on_row(&[&row[..], b"\0"].concat()).position())?,
+        }
+    }
+    panic!("the scan does not end");
+}
+
+/// A reader that meets such cells may return to rows that it has read, and never end.
+#[test]
+fn a_loaded_file_whose_cells_are_out_of_order_is_an_error_that_names_it() {
+    let cells: Vec<_> = sample(60, 5).into_iter().filter(|(_, sequence)| (sequence.0 / 3) % 7 != 0).collect();
+    // One block with all cells, and a block for each cell.
+    for block_size in [1 << 20, 1] {
+        let (files, name) = (Memory::new(), FileName::new("f"));
+        write(&files, &name, &cells, WriterOptions { block_size, ..Default::default() });
+        let reader = || Arc::into_inner(open(&files, &name).expect("whole")).expect("one reader");
+        let loaded = Arc::new(reader().with_common_sequence(SequenceId(9)));
+        scan_rows(&loaded, cells.len()).expect("in order");
+        assert_eq!(read_all(&loaded).expect("in order").len(), cells.len());
+        // After the even row 40 comes row 11, from which a scan finds row 40 again.
+        files.damage(&name, |bytes| {
+            let data = open_data(bytes);
+            for place in 0..data - 10 {
+                if &bytes[place..place + 10] == b"row-000041" {
+                    bytes[place + 8] = b'1';
+                }
+            }
+            let mut at = 0;
+            while at < data {
+                let header = bytes[at..].first_chunk::<HEADER_LENGTH>().expect("a block");
+                let header = BlockHeader::parse(header).expect("a header");
+                write_checksums(&header, &mut bytes[at..]);
+                at += header.disk_length() as usize;
+            }
+        });
+        let loaded = Arc::new(reader().with_common_sequence(SequenceId(9)));
+        for outcome in [scan_rows(&loaded, cells.len()), read_all(&loaded).map(drop)] {
+            let error = outcome.expect_err("out of order").to_string();
+            assert!(error.contains("order of cells") && error.contains("file=f"), "{error}");
+        }
+    }
+}
+
+/// Returns the number of bytes up to the end of the last data block.
+fn open_data(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER_LENGTH>()) {
+        match BlockHeader::parse(header) {
+            Ok(header) if matches!(header.kind, crate::format::BlockType::Data) => {
+                at += header.disk_length() as usize;
+            }
+            _ => break,
+        }
+    }
+    at
 }
