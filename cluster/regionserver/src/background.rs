@@ -77,6 +77,8 @@ pub(crate) struct Background {
     requests_per_second: AtomicU64,
     /// The number of the log's current file, and the time since which the log writes to it.
     log_file: Mutex<Option<(u64, Moment)>>,
+    /// The words of the panic with which the periodic work ended last; `None` if it ended well.
+    chore_failure: Mutex<Option<String>>,
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
     pub(crate) threads: Arc<BackgroundThreads>,
@@ -98,6 +100,7 @@ impl Background {
             requests: Mutex::default(),
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
+            chore_failure: Mutex::default(),
             memory_queue: MemoryQueue::default(),
             threads: BackgroundThreads::new(nice),
             memory_threads: BackgroundThreads::new(MEMORY_NICE.min(nice)),

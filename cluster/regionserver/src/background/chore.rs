@@ -15,11 +15,35 @@ use crate::counters::count_many;
 impl Background {
     /// Does the work that is due, then sleeps until the next period begins or the server stops.
     pub(super) fn chore(server: &RegionServer) {
-        server.run_chore();
+        Background::chore_of(server, RegionServer::run_chore);
+    }
+
+    /// Does `work` and sleeps like [`chore`](Background::chore), also if `work` panics: the next attempt is in the next
+    /// period.
+    pub(crate) fn chore_of(server: &RegionServer, work: impl FnOnce(&RegionServer)) {
         let background = &server.background;
+        let failure = env::caught(|| work(server)).err();
+        if background.is_chore_failure_new(failure.clone())
+            && let Some(words) = failure
+        {
+            tracing::error!(
+                words,
+                "an invariant is broken: the rest of the periodic work is left out until the cause has gone; it is tried in each \
+                 period, and this is logged once; restart the server if it stays"
+            );
+        }
         let mut queues = background.queues.lock();
         let period = server.options().wake_period.min(server.options().scanner_timeout);
         background.rest(&background.wakes.chore, &mut queues, period);
+    }
+
+    /// Records how the periodic work ended: with the words of a panic, or well. Returns whether that differs from the
+    /// previous end.
+    pub(crate) fn is_chore_failure_new(&self, failure: Option<String>) -> bool {
+        let mut known = self.chore_failure.lock();
+        let is_new = *known != failure;
+        *known = failure;
+        is_new
     }
 }
 

@@ -473,6 +473,20 @@ fn spare_log_files_are_deleted_when_the_disk_is_full() {
     bench.server.flush(&region, region::FlushReason::Requested).expect("there is room again");
 }
 
+/// Without the pause, a panic in each attempt took all time of a core and filled the log.
+#[test]
+fn periodic_work_that_panics_is_tried_again_in_the_next_period() {
+    let wake_period = Duration::from_millis(20);
+    let bench = Bench::with(Options { wake_period, ..Options::default() }, &[("", "")]);
+    let (background, world) = (&bench.server.background, env::World::real());
+    let began = world.moment();
+    Background::chore_of(&bench.server, |_| panic!("planted"));
+    assert!(world.moment().since(began) >= wake_period, "it sleeps as after other work");
+    assert!(!background.is_chore_failure_new(Some("planted".into())), "the same panic is not logged again");
+    Background::chore_of(&bench.server, |_| {});
+    assert!(background.is_chore_failure_new(Some("planted".into())), "it ended well meanwhile");
+}
+
 #[test]
 fn unlisted_files_are_deleted_after_a_while() {
     use storage::Files;
