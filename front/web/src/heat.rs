@@ -2,7 +2,8 @@
 //!
 //! Sampled calls are counted in buckets of the key space, in columns of time. The bounds of the buckets are quantiles
 //! of the distinct keys that were sampled. So all buckets have about the same number of rows, and a hot row makes a
-//! hot bucket. Each column keeps the bounds with which it was counted; a reader converts it to the present bounds.
+//! hot bucket. Each column keeps the bounds with which it was counted; a reader converts it to the present bounds. If
+//! columns have too many different bounds, as with growing keys, some of them are converted to later bounds.
 //!
 //! ```text
 //!   10 s for 1 h   ·   1 min for 12 h   ·   10 min for 7 d        256 buckets, reads and writes, one byte each
@@ -18,7 +19,7 @@ use regionserver::SAMPLED_ONE_IN;
 
 /// Number of buckets of the key space.
 pub(crate) const BUCKETS: usize = 256;
-/// Maximum number of tables with a heat map; a map takes about 1 MB.
+/// Maximum number of tables with a heat map. A map takes about 1 MB, and less than 4 MB with the longest keys.
 const TABLES_MAX: usize = 12;
 /// Time in seconds without a sample after which another table may take over a table's map.
 const QUIET: u64 = 600;
@@ -32,6 +33,8 @@ const KEY_BYTES_MAX: usize = 128;
 const HOT_ROWS: usize = 64;
 /// Minimum time in seconds between computations of the bounds, if they no longer fit.
 const BOUNDS_AGE: u64 = 120;
+/// Maximum number of different bounds that the columns of a map have. Bounds take up to 40 KB.
+const BOUNDS_MAX: usize = 16;
 
 /// The resolution and the length of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +128,19 @@ struct Packed {
     writes: Box<[u8]>,
 }
 
+impl Packed {
+    /// Distributes the counts to the buckets of other bounds.
+    fn convert_to(&mut self, bounds: &Bounds) {
+        for bytes in [&mut self.reads, &mut self.writes] {
+            let counts: Vec<f32> = bytes.iter().map(|byte| unpack(*byte)).collect();
+            let mut converted = vec![0.0; bounds.len() + 1];
+            convert(&self.bounds, &counts, bounds, &mut converted);
+            *bytes = converted.iter().map(|count| pack(*count)).collect();
+        }
+        self.bounds = Arc::clone(bounds);
+    }
+}
+
 /// Encodes a count in one byte, which covers a factor of 2^21 in steps of 6 %.
 fn pack(count: f32) -> u8 {
     ((1.0 + count).log2() * 12.0).round().clamp(0.0, 255.0) as u8
@@ -155,6 +171,8 @@ struct Counted {
 #[derive(Debug)]
 struct HeatMap {
     bounds: Bounds,
+    /// The bounds that columns may have, the oldest first and the present ones last.
+    used_bounds: Vec<Bounds>,
     bounds_since: u64,
     /// Recent distinct keys, the oldest first, for the next bounds.
     keys: VecDeque<Box<[u8]>>,
@@ -177,8 +195,10 @@ struct HeatMap {
 
 impl HeatMap {
     fn new(now: u64) -> HeatMap {
+        let bounds = Bounds::default();
         HeatMap {
-            bounds: Arc::default(),
+            used_bounds: vec![Arc::clone(&bounds)],
+            bounds,
             bounds_since: now,
             keys: VecDeque::new(),
             known: HashSet::new(),
@@ -257,9 +277,35 @@ impl HeatMap {
         if grown || (aged && self.bounds_do_not_fit()) {
             self.bounds = quantiles(&self.keys);
             self.bounds_of = self.keys.len();
+            self.used_bounds.push(Arc::clone(&self.bounds));
+            self.limit_bounds();
         }
         if grown || aged {
             self.bounds_since = now;
+        }
+    }
+
+    /// If the columns have too many different bounds, gives up those that the fewest columns have: converts these columns to
+    /// the next later bounds.
+    fn limit_bounds(&mut self) {
+        if self.used_bounds.len() <= BOUNDS_MAX {
+            return;
+        }
+        let columns = |bounds: &Bounds| {
+            self.columns.iter().flatten().filter(|column| Arc::ptr_eq(&column.bounds, bounds)).count()
+        };
+        // The present bounds stay, and those before them, which the unfinished columns still have.
+        let Some(fewest) = (0..self.used_bounds.len() - 2).min_by_key(|at| columns(&self.used_bounds[*at]))
+        else {
+            return;
+        };
+        let given_up = self.used_bounds.remove(fewest);
+        let later = &self.used_bounds[fewest];
+        for columns in &mut self.columns {
+            // Converted, such a column would seem to say how the keys are used.
+            columns.retain(|column| !Arc::ptr_eq(&column.bounds, &given_up) || tells(&given_up, later.len()));
+            let given_up = columns.iter_mut().filter(|column| Arc::ptr_eq(&column.bounds, &given_up));
+            given_up.for_each(|column| column.convert_to(later));
         }
     }
 
@@ -332,6 +378,11 @@ impl HeatMap {
 
 fn bucket_of(bounds: &[Box<[u8]>], row: &[u8]) -> usize {
     bounds.partition_point(|bound| **bound <= *row)
+}
+
+/// Whether a column with these bounds says which keys are used, for a view with `count` bounds.
+fn tells(bounds: &Bounds, count: usize) -> bool {
+    bounds.len() * 8 >= count
 }
 
 /// Returns bounds that divide the distinct keys into parts of equal size.
@@ -456,9 +507,7 @@ impl HeatMaps {
                 convert(bounds, &counts, &map.bounds, out);
             }
         };
-        // A column without bounds says nothing about which keys are used.
-        let tells = |bounds: &Bounds| bounds.len() * 8 >= buckets.saturating_sub(1);
-        for column in map.columns[at].iter().filter(|column| tells(&column.bounds)) {
+        for column in map.columns[at].iter().filter(|column| tells(&column.bounds, map.bounds.len())) {
             let counts = |bytes: &[u8]| bytes.iter().map(|byte| unpack(*byte)).collect::<Vec<f32>>();
             add(column.slot, &column.bounds, &counts(&column.reads), &counts(&column.writes));
         }
@@ -643,6 +692,23 @@ mod tests {
             world.advance(Duration::from_secs(100));
         }
         assert_eq!(view(&maps).pattern(), Pattern::Bursts);
+    }
+
+    /// Growing keys need new bounds every two minutes, and the columns of a week would keep all of them.
+    #[test]
+    fn a_map_keeps_few_bounds_and_all_counts() {
+        let (world, maps) = maps();
+        load(&world, &maps, 359, |call| format!("{call:0128}").into_bytes());
+        let found = view(&maps);
+        assert_eq!(found.pattern(), Pattern::Sequential);
+        let total: f32 = found.counts.iter().flatten().sum();
+        let expected = (359 * 500 * SAMPLED_ONE_IN) as f32;
+        assert!((total / expected - 1.0).abs() < 0.05, "{total} of {expected}");
+        let map = maps.tables.read()[&b"t"[..]].clone();
+        let map = map.lock();
+        let kept: HashSet<*const _> =
+            map.columns.iter().flatten().map(|column| Arc::as_ptr(&column.bounds)).collect();
+        assert!((2..=BOUNDS_MAX).contains(&kept.len()), "{} different bounds", kept.len());
     }
 
     #[test]
