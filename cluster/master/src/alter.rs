@@ -5,7 +5,11 @@
 //! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
 //! must not find them. An intent completes this deletion after a crash. Before it is stored, all regions refuse puts to
 //! the family.
+//!
+//! A client may ask that no region is reopened. Then the master only writes the descriptor, and a region has the new schema
+//! once it is opened again, for instance after a move.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,12 +25,46 @@ use crate::interrupted::schema_state;
 use crate::procedure::{NonceKey, Parameters, ProcedureId, ProcedureKind};
 use crate::{Master, descriptors, table_not_found};
 
+/// Attributes of a table that a change may not touch unless it reopens regions.
+const APPLIED_BY_REOPENING: [&str; 3] =
+    ["REGION_REPLICATION", "REGION_MEMSTORE_REPLICATION", "hbase.rsgroup.name"];
+
+/// When the open regions of a table get its new schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Application {
+    /// Before the procedure ends.
+    AtOnce,
+    /// When they are opened again.
+    WhenOpened,
+}
+
 impl Master {
     /// Submits the procedure that gives a table a whole new schema, and returns its id.
     pub(crate) fn modify_table(
         self: &Arc<Self>,
         table: &pb::TableName,
         schema: &pb::TableSchema,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        self.replace_schema(table, schema, Application::AtOnce, nonce)
+    }
+
+    /// Like [`modify_table`](Master::modify_table), but open regions keep the old schema until they are opened again.
+    /// Refuses, as HBase, changes that the regions and the master must make together.
+    pub(crate) fn modify_table_without_reopening(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        schema: &pb::TableSchema,
+        nonce: Option<NonceKey>,
+    ) -> Result<ProcedureId, Exception> {
+        self.replace_schema(table, schema, Application::WhenOpened, nonce)
+    }
+
+    fn replace_schema(
+        self: &Arc<Self>,
+        table: &pb::TableName,
+        schema: &pb::TableSchema,
+        application: Application,
         nonce: Option<NonceKey>,
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
@@ -37,7 +75,12 @@ impl Master {
                 wanted.name()
             )));
         }
-        self.alter(name, nonce, move |_| Ok(wanted.clone()))
+        self.alter(name, nonce, application, move |old| {
+            if application == Application::WhenOpened {
+                check_needs_no_reopening(old, &wanted)?;
+            }
+            Ok(wanted.clone())
+        })
     }
 
     /// Submits the procedure that adds a family to a table, and returns its id.
@@ -78,7 +121,7 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let family = FamilyDescriptor::try_from(family.clone()).map_err(of_proto)?;
-        self.alter(name, nonce, move |table| {
+        self.alter(name, nonce, Application::AtOnce, move |table| {
             let mut table = table.clone();
             let is_there = table.set_family(family.clone()).is_some();
             check(table.name(), string_binary(family.name()), is_there)?;
@@ -95,7 +138,7 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let family = family.clone();
-        self.alter(name, nonce, move |table| {
+        self.alter(name, nonce, Application::AtOnce, move |table| {
             let mut table = table.clone();
             let shown = string_binary(&family);
             if table.remove_family(&family).is_none() {
@@ -126,6 +169,7 @@ impl Master {
         self: &Arc<Self>,
         name: TableName,
         nonce: Option<NonceKey>,
+        application: Application,
         change: impl Fn(&TableDescriptor) -> Result<TableDescriptor, Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         if let Some(id) = self.procedures.repeated(nonce) {
@@ -145,12 +189,12 @@ impl Master {
                 && let Some(family) = families.first()
             {
                 let words = format!("Delete of hbase:meta column family {}", string_binary(family));
-                return Err(Exception::new("org.apache.hadoop.hbase.HBaseIOException", words));
+                return Err(Exception::new(class::HBASE_IO, words));
             }
-            if families.is_empty() {
-                master.change_schema(&new)
-            } else {
-                master.delete_families(new, families)
+            match application {
+                Application::WhenOpened => master.change_schema_without_reopening(&new),
+                Application::AtOnce if families.is_empty() => master.change_schema(&new),
+                Application::AtOnce => master.delete_families(new, families),
             }
         })?;
         if let Some(parameters) = parameters {
@@ -177,6 +221,18 @@ impl Master {
     pub(crate) fn change_schema(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
         self.store_schema(table)?;
         self.reopen(table).map(drop)
+    }
+
+    /// Gives a table a new schema, which its open regions get when they are opened again. If the descriptor cannot be
+    /// written, whoever carries out the intent later brings the regions to the new schema, too.
+    fn change_schema_without_reopening(&self, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        self.store_schema(table)?;
+        self.update_view(|view| {
+            if let Some(known) = view.tables.get_mut(table.name()) {
+                known.descriptor = Arc::clone(table);
+            }
+        });
+        Ok(())
     }
 
     /// Makes `table` the schema that the next start finds. The intent makes a successor of this master write the
@@ -334,6 +390,35 @@ impl Master {
             self.regions.drop_folder(layout::region_folder(region).join(family))?;
         }
         Ok(())
+    }
+}
+
+/// Refuses a change that cannot be made unless regions are reopened, with HBase's messages. HBase only counts the families.
+/// Here their names are compared, because the files of a family that is replaced by another one must be deleted.
+fn check_needs_no_reopening(old: &TableDescriptor, new: &TableDescriptor) -> Result<(), Exception> {
+    let refusal = |words: String| Err(Exception::new(class::HBASE_IO, words));
+    let has_all_of = |one: &TableDescriptor, other: &TableDescriptor| {
+        other.families().iter().all(|family| one.family(family.name()).is_some())
+    };
+    if !has_all_of(old, new) || !has_all_of(new, old) {
+        return refusal(
+            "Cannot add or remove column families when this modification won't reopen regions.".into(),
+        );
+    }
+    let coprocessors = |table: &TableDescriptor| {
+        let named = table.attributes().iter();
+        let named = named.filter(|(key, _)| key.to_ascii_lowercase().starts_with(b"coprocessor$"));
+        named.map(|(key, value)| (key.clone(), value.clone())).collect::<BTreeMap<_, _>>()
+    };
+    if coprocessors(old) != coprocessors(new) {
+        return refusal("Can not modify Coprocessor when table modification won't reopen regions".into());
+    }
+    let mut keys = APPLIED_BY_REOPENING.into_iter();
+    match keys.find(|key| old.attributes().text(key) != new.attributes().text(key)) {
+        Some(key) => {
+            refusal(format!("Can not modify {key} of a table when modification won't reopen regions"))
+        }
+        None => Ok(()),
     }
 }
 

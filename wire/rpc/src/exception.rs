@@ -21,6 +21,8 @@ pub mod class {
     classes! {
         /// A failure that may not recur.
         IO = "java.io.IOException" false;
+        /// A failure of HBase that may not recur.
+        HBASE_IO = "org.apache.hadoop.hbase.HBaseIOException" false;
         /// A file that the caller names does not exist.
         FILE_NOT_FOUND = "java.io.FileNotFoundException" false;
         /// The base class of exceptions that must not be retried.

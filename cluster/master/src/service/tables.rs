@@ -54,7 +54,14 @@ pub(super) const HANDLERS: &[(&str, Handler)] = &[
             call,
             |master, request: pb::ModifyTableRequest| {
                 let nonce = NonceKey::of(request.nonce_group, request.nonce);
-                master.modify_table(&request.table_name, &request.table_schema, nonce)
+                match request.reopen_regions.unwrap_or(true) {
+                    true => master.modify_table(&request.table_name, &request.table_schema, nonce),
+                    false => master.modify_table_without_reopening(
+                        &request.table_name,
+                        &request.table_schema,
+                        nonce,
+                    ),
+                }
             },
             |id| Reply::of(&pb::ModifyTableResponse { proc_id: Some(id.0) }),
         )

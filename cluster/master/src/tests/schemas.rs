@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proto::descriptor::tracker::TRACKER;
 use proto::{RegionInfo, TableDescriptor, pb};
-use rpc::Exception;
+use rpc::{Exception, class};
 use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
-use super::fake::{Life, name, pb_name};
+use super::fake::{Life, name, pb_name, schema};
 use crate::reopen::Reopening;
 
 fn descriptor(life: &Life, table: &str) -> Arc<TableDescriptor> {
@@ -93,4 +93,74 @@ fn hbase_meta_that_cannot_be_opened_after_an_alter_is_opened_later() {
         assert!(!content.regions.contains_key(&name("hbase:meta")), "no catalog lists it");
         assert!(life.next().has("u"));
     }
+}
+
+/// Returns a schema with these attributes of the table.
+fn with_attributes(schema: pb::TableSchema, attributes: &[(&'static str, &'static str)]) -> pb::TableSchema {
+    let pair = |(first, second): &(&'static str, &'static str)| pb::BytesBytesPair {
+        first: (*first).into(),
+        second: (*second).into(),
+    };
+    pb::TableSchema { attributes: attributes.iter().map(pair).collect(), ..schema }
+}
+
+#[test]
+fn a_change_that_reopens_no_region_is_stored_and_reaches_a_region_when_it_is_opened() {
+    let life = Life::first();
+    life.create("t", &["f"], &["m"]).expect("created");
+    let schema = with_attributes(schema("t", &["f"]), &[("READONLY", "true")]);
+    let regions = || {
+        life.master.read_view(|view| {
+            let rows = view.tables[&name("t")].serving();
+            rows.map(|row| row.region.encoded_name().clone()).collect::<Vec<_>>()
+        })
+    };
+    let is_read_only = |table: &TableDescriptor| table.attributes().text("READONLY") == Some("true");
+    life.done(life.master.modify_table_without_reopening(&pb_name("t"), &schema, None)).expect("stored");
+    assert!(is_read_only(&descriptor(&life, "t")), "clients see it");
+    assert_eq!(life.master.alter_status(&pb_name("t")).expect("known"), (0, 2));
+    let first = regions().remove(0);
+    for region in regions() {
+        assert!(!is_read_only(&life.servers.schema_of(&region)), "no region was altered or opened");
+    }
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    life.done(life.master.enable_table(&pb_name("t"), None)).expect("enabled");
+    assert!(is_read_only(&life.servers.schema_of(&first)));
+    assert!(is_read_only(&descriptor(&life.next(), "t")), "it is stored");
+}
+
+#[test]
+fn a_change_that_needs_reopened_regions_is_refused_if_none_may_be_reopened() {
+    let coprocessor = ("coprocessor$1", "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1|");
+    let families = "Cannot add or remove column families when this modification won't reopen regions.";
+    let property =
+        |key: &str| format!("Can not modify {key} of a table when modification won't reopen regions");
+    let refused: [(&[&str], &[(&str, &str)], String); 7] = [
+        (&["f"], &[], families.into()),
+        (&["f", "g", "h"], &[], families.into()),
+        // HBase allows this, because the number of families stays the same.
+        (&["f", "h"], &[], families.into()),
+        (
+            &["f", "g"],
+            &[coprocessor],
+            "Can not modify Coprocessor when table modification won't reopen regions".into(),
+        ),
+        (&["f", "g"], &[("REGION_REPLICATION", "3")], property("REGION_REPLICATION")),
+        (&["f", "g"], &[("REGION_MEMSTORE_REPLICATION", "false")], property("REGION_MEMSTORE_REPLICATION")),
+        (&["f", "g"], &[("hbase.rsgroup.name", "other")], property("hbase.rsgroup.name")),
+    ];
+    let life = Life::first();
+    life.create("t", &["f", "g"], &[]).expect("created");
+    let old = descriptor(&life, "t");
+    for (names, attributes, words) in refused {
+        let wanted = with_attributes(schema("t", names), attributes);
+        let refusal = life.master.modify_table_without_reopening(&pb_name("t"), &wanted, None).unwrap_err();
+        assert_eq!((refusal.class.as_ref(), refusal.message), (class::HBASE_IO, words));
+        assert_eq!(descriptor(&life, "t"), old);
+    }
+    // With a coprocessor that stays, other attributes may change.
+    let with_one = with_attributes(schema("t", &["f", "g"]), &[coprocessor]);
+    life.done(life.master.modify_table(&pb_name("t"), &with_one, None)).expect("reopened");
+    let with_two = with_attributes(schema("t", &["f", "g"]), &[coprocessor, ("READONLY", "true")]);
+    life.done(life.master.modify_table_without_reopening(&pb_name("t"), &with_two, None)).expect("stored");
 }

@@ -204,6 +204,11 @@ fn the_answer_to_a_change_of_a_schema_and_to_a_truncation_comes_with_its_end() {
     };
     let _: pb::ModifyTableResponse = client.call("ModifyTable", &request).unwrap();
     assert_eq!(families(), ["f", "h"]);
+    let request =
+        pb::ModifyTableRequest { table_schema: schema("t", &["f"]), reopen_regions: Some(false), ..request };
+    let refused = client.call::<pb::ModifyTableResponse>("ModifyTable", &request).unwrap_err();
+    assert!(refused.message.starts_with("Cannot add or remove column families"), "{refused}");
+    assert_eq!(families(), ["f", "h"]);
 
     client.life.done(client.life.master.disable_table(&pb_name("t"), None)).unwrap();
     let request = pb::TruncateTableRequest { table_name: pb_name("t"), ..Default::default() };
