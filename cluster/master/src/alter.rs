@@ -180,23 +180,27 @@ impl Master {
             Err(refusal) if is_unchecked(&refusal) => (None, None),
             Err(refusal) => return Err(refusal),
         };
-        let id = self.submit_to(ProcedureKind::Alter, &name.clone(), nonce, after, move |master| {
-            let (old, new) = master.changed(&name, &change)?;
-            let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
-            let families: Vec<Bytes> =
-                old.families().iter().filter(gone).map(|family| family.name().clone()).collect();
-            if name.is_meta()
-                && let Some(family) = families.first()
-            {
-                let words = format!("Delete of hbase:meta column family {}", string_binary(family));
-                return Err(Exception::new(class::HBASE_IO, words));
-            }
-            match application {
-                Application::WhenOpened => master.change_schema_without_reopening(&new),
-                Application::AtOnce if families.is_empty() => master.change_schema(&new),
-                Application::AtOnce => master.delete_families(new, families),
-            }
-        })?;
+        let id =
+            self.submit_to(ProcedureKind::Alter, &name.clone(), nonce, after, move |master, context| {
+                let (old, new) = master.changed(&name, &change)?;
+                let gone = |family: &&FamilyDescriptor| new.family(family.name()).is_none();
+                let families: Vec<Bytes> =
+                    old.families().iter().filter(gone).map(|family| family.name().clone()).collect();
+                if name.is_meta()
+                    && let Some(family) = families.first()
+                {
+                    let words = format!("Delete of hbase:meta column family {}", string_binary(family));
+                    return Err(Exception::new(class::HBASE_IO, words));
+                }
+                match application {
+                    Application::WhenOpened => master.change_schema_without_reopening(&new),
+                    Application::AtOnce if families.is_empty() => master.change_schema(&new),
+                    Application::AtOnce => {
+                        master.take_recovery_snapshot(&name, context)?;
+                        master.delete_families(new, families)
+                    }
+                }
+            })?;
         if let Some(parameters) = parameters {
             self.procedures.describe(id, parameters);
         }

@@ -110,7 +110,7 @@ impl Master {
             if self.procedures.is_busy(&table) {
                 continue;
             }
-            if let Err(cause) = self.submit(ProcedureKind::CarryOn, &table, None, |_| Ok(())) {
+            if let Err(cause) = self.submit(ProcedureKind::CarryOn, &table, None, |_, _| Ok(())) {
                 tracing::warn!(%table, %cause, "an unfinished change is not carried on; it is tried again");
             }
         }

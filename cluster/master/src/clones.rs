@@ -131,7 +131,7 @@ impl Master {
             CopyKind::Clone => ProcedureKind::Clone,
             CopyKind::Restoration(_) => ProcedureKind::Restore,
         };
-        self.submit(procedure, &name, nonce, move |master| {
+        self.submit(procedure, &name, nonce, move |master, _| {
             let copy = master.plan(&snapshot, &table, kind, tracker.as_deref())?;
             let told = |cause: Exception| match cause.class.starts_with("org.apache.hadoop.hbase.") {
                 true => cause,

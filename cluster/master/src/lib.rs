@@ -44,6 +44,7 @@ mod owned_object;
 mod parents;
 mod placement;
 pub mod procedure;
+mod recovery_snapshots;
 mod reopen;
 mod replace;
 pub mod root;

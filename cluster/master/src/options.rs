@@ -36,6 +36,10 @@ pub struct Options {
     /// `hbase.master.cleaner.snapshot.interval`: time between two deletions of expired snapshots; zero for never.
     /// Default 30 minutes.
     pub snapshot_cleaner_period: Duration,
+    /// `hbase.snapshot.before.destructive.action.enabled`: whether a snapshot is taken before rows are destroyed. Default false.
+    pub recovery_snapshots: bool,
+    /// `hbase.snapshot.before.destructive.action.ttl`: time to live of these snapshots, in seconds; 0 for ever. Default a day.
+    pub recovery_snapshot_ttl: i64,
     /// `hbase.mob.compaction.chore.period`: time between two requests of major compactions of MOB families; zero for
     /// never. Default a week.
     pub mob_compaction_period: Duration,
@@ -62,6 +66,8 @@ impl Default for Options {
             snapshots_enabled: true,
             snapshot_ttl: 0,
             snapshot_cleaner_period: Duration::from_secs(1800),
+            recovery_snapshots: false,
+            recovery_snapshot_ttl: 24 * 3600,
             mob_compaction_period: Duration::from_secs(7 * 24 * 3600),
             meta_versions: 3,
             meta_block_bytes: 8192,
@@ -94,6 +100,8 @@ impl Options {
             snapshots_enabled: conf.value(&key::SNAPSHOT_ENABLED)?,
             snapshot_ttl: conf.value(&key::SNAPSHOT_TTL)?,
             snapshot_cleaner_period: conf.value(&key::SNAPSHOT_CLEANER_INTERVAL)?,
+            recovery_snapshots: conf.value(&key::RECOVERY_SNAPSHOTS)?,
+            recovery_snapshot_ttl: conf.value(&key::RECOVERY_SNAPSHOT_TTL)?,
             mob_compaction_period: conf.value(&conf::keys::store::MOB_COMPACTION_CHORE_PERIOD)?,
             meta_versions: conf.value(&key::META_VERSIONS)?.try_into().unwrap_or(u32::MAX),
             meta_block_bytes: conf.value(&key::META_BLOCK_SIZE)?,
@@ -151,6 +159,10 @@ mod tests {
             (theirs.snapshots_enabled, theirs.snapshot_ttl)
         );
         assert_eq!(ours.snapshot_cleaner_period, theirs.snapshot_cleaner_period);
+        assert_eq!(
+            (ours.recovery_snapshots, ours.recovery_snapshot_ttl),
+            (theirs.recovery_snapshots, theirs.recovery_snapshot_ttl)
+        );
         assert_eq!(ours.mob_compaction_period, theirs.mob_compaction_period);
         assert_eq!((ours.meta_block_bytes, ours.info_port), (theirs.meta_block_bytes, theirs.info_port));
         assert_eq!(ours.procedures.outcome_kept, theirs.procedures.outcome_kept);

@@ -29,7 +29,7 @@ impl Master {
         for table in tables {
             let (collected, tally) = std::sync::mpsc::channel();
             let name = table.clone();
-            let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master| {
+            let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master, _| {
                 // If this master ends, nobody waits for the number any more, and the send fails.
                 let _ended = collected.send(master.collect_parents_of(&name)?);
                 Ok(())

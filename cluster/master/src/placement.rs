@@ -231,8 +231,10 @@ impl Master {
             nonce,
             move |master, context| {
                 context.pass_point_of_no_return()?;
+                master.lock_for_recovery_snapshot(&name, context);
                 let table = master.check_enabled(&name)?;
                 let region = master.check_serves(&region)?;
+                master.take_recovery_snapshot(&name, context)?;
                 master.close_to_truncate(&region, &table)?;
                 let intent = master.begin_truncation(&region, &table)?;
                 master.finish(&intent)?;

@@ -35,7 +35,7 @@ use crate::switches::Switch;
 /// Maximum size of a `.snapshotinfo` that is read, in bytes.
 const INFO_BYTES_MAX: usize = 1 << 20;
 /// HBase's version number of snapshots that have one manifest file for all regions.
-const LAYOUT_VERSION: i32 = 2;
+pub(crate) const LAYOUT_VERSION: i32 = 2;
 /// The number of a snapshot's making, a field that Bellows adds to `.snapshotinfo`, where HBase ignores it.
 ///
 /// A snapshot that is deleted may be taken again with the same name and creation time, which clients choose. The janitor knows

@@ -70,10 +70,11 @@ impl Master {
         }
         let parameters = Parameters::create(&table, &regions);
         let first = regions.first().map(|region| region.encoded_name().as_str().to_owned().into());
-        let id = self.submit_to(ProcedureKind::Create, &name, nonce, first, move |master| match refusal {
-            Some(refusal) => Err(refusal),
-            None => master.create(&table, &regions),
-        })?;
+        let id =
+            self.submit_to(ProcedureKind::Create, &name, nonce, first, move |master, _| match refusal {
+                Some(refusal) => Err(refusal),
+                None => master.create(&table, &regions),
+            })?;
         self.procedures.describe(id, parameters);
         Ok(id)
     }
@@ -92,8 +93,9 @@ impl Master {
             self.check_modifiable(&name)?;
         }
         let parameters = Parameters::delete(&name);
-        let id = self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master| {
+        let id = self.submit(ProcedureKind::Delete, &name.clone(), nonce, move |master, context| {
             master.check_modifiable(&name)?;
+            master.take_recovery_snapshot(&name, context)?;
             let intent = Intent::Delete { table: name };
             master.begin_change(&intent)?;
             master.finish(&intent)
@@ -110,7 +112,7 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = TableName::try_from(table).map_err(of_proto)?;
         let parameters = Parameters::enable(&name);
-        let id = self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master| {
+        let id = self.submit(ProcedureKind::Enable, &name.clone(), nonce, move |master, _| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 // No other procedure of the table runs now, so the table is ENABLING because an earlier procedure
@@ -141,7 +143,7 @@ impl Master {
         }
         self.check_is_there_and_not(&name, TableState::Disabled, class::TABLE_NOT_ENABLED)?;
         let parameters = Parameters::disable(&name);
-        let id = self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master| {
+        let id = self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master, _| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),
@@ -169,8 +171,9 @@ impl Master {
         }
         self.check_is_there_and_not(&name, TableState::Enabled, class::TABLE_NOT_DISABLED)?;
         let parameters = Parameters::truncate(&name, preserve_splits);
-        let id = self.submit(ProcedureKind::Truncate, &name.clone(), nonce, move |master| {
+        let id = self.submit(ProcedureKind::Truncate, &name.clone(), nonce, move |master, context| {
             master.check_modifiable(&name)?;
+            master.take_recovery_snapshot(&name, context)?;
             let (table, keys) = master.read_view(|view| {
                 let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
                 let starts = table.serving().map(|row| row.region.start_key().clone());
@@ -201,7 +204,7 @@ impl Master {
         kind: ProcedureKind,
         table: &TableName,
         nonce: Option<NonceKey>,
-        work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
+        work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         self.submit_to(kind, table, nonce, None, work)
     }
@@ -214,13 +217,13 @@ impl Master {
         table: &TableName,
         nonce: Option<NonceKey>,
         after: Option<Bytes>,
-        work: impl FnOnce(&Master) -> Result<(), Exception> + Send + 'static,
+        work: impl FnOnce(&Master, &Context) -> Result<(), Exception> + Send + 'static,
     ) -> Result<ProcedureId, Exception> {
         let target = self.target(kind, &table.to_string(), after);
         let submission = Submission { kind, locks: LockSet::table(table), nonce, target };
         self.submit_with(table, submission, move |master, context| {
             context.pass_point_of_no_return()?;
-            work(master)
+            work(master, context)
         })
     }
 

@@ -12,6 +12,7 @@ mod namespaces;
 mod nonsense;
 mod normalizer;
 mod procedures;
+mod recovery_snapshots;
 mod replaced;
 mod schemas;
 mod servers;

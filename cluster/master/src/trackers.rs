@@ -50,7 +50,7 @@ impl Master {
             Some(_) => ProcedureKind::ModifyFamilyTracker,
         };
         let (family, tracker) = (family.cloned(), tracker.to_owned());
-        self.submit(kind, &name.clone(), nonce, move |master| {
+        self.submit(kind, &name.clone(), nonce, move |master, _| {
             let old = master.check_enabled(&name)?;
             let new = match &family {
                 None => master.with_tracker(&old, wanted, &tracker),

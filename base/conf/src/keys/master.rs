@@ -26,6 +26,12 @@ keys! {
     SNAPSHOT_TTL: Number = "hbase.master.snapshot.ttl", "0";
     /// How often the master deletes snapshots whose time to live is over, the first time after one period. 0: never.
     SNAPSHOT_CLEANER_INTERVAL: Millis = "hbase.master.cleaner.snapshot.interval", "1800000";
+    /// Whether the master takes a snapshot of a table before it deletes or truncates the table, truncates a region of it or
+    /// deletes a family. The snapshot is named `auto_TABLE_TIME`. If it cannot be taken, the change is refused.
+    RECOVERY_SNAPSHOTS: Flag = "hbase.snapshot.before.destructive.action.enabled", "false";
+    /// Time to live of these snapshots, in seconds. 0: they stay until a client deletes them. The attribute
+    /// RECOVERY_SNAPSHOT_TTL of a table overrides it.
+    RECOVERY_SNAPSHOT_TTL: Number = "hbase.snapshot.before.destructive.action.ttl", "86400";
     /// How long the result of a procedure is kept for clients that ask for it.
     PROCEDURE_RESULT_TTL: Millis = "hbase.procedure.cleaner.evict.ttl", "900000";
     /// How long the result of a procedure is kept after a client has read it.

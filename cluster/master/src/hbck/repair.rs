@@ -21,8 +21,8 @@ impl Master {
     pub(crate) fn fix_meta(self: &Arc<Self>) -> Result<HbckReport, Exception> {
         for inconsistency in self.run_hbck()?.inconsistencies {
             let Some(table) = inconsistency.table().cloned() else { continue };
-            let id =
-                self.submit(ProcedureKind::FixMeta, &table, None, move |master| master.mend(&inconsistency))?;
+            let id = self
+                .submit(ProcedureKind::FixMeta, &table, None, move |master, _| master.mend(&inconsistency))?;
             if let Some(outcome) = self.procedures.wait(id) {
                 outcome?;
             }

@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | creates, deletes, enables, disables, truncates, alters, clones or restores a table | shared | exclusive | |
 //! | splits, merges, moves, assigns, unassigns or truncates regions | shared | shared | exclusive, also of new ones |
+//! | truncates a region after a recovery snapshot | shared | exclusive | |
 //! | takes a snapshot of a table | shared | shared | shared, all |
 //! | flushes a table | shared | shared | |
 //! | changes a namespace | exclusive | hbase:namespace shared | |

@@ -394,7 +394,7 @@ fn a_split_or_merge_that_waited_for_another_is_not_reported_as_done() {
             });
             // Both are accepted while another procedure has the table, because a region that was split or merged is refused.
             let (end, ended) = std::sync::mpsc::channel::<()>();
-            let holder = life.master.submit(ProcedureKind::Reopen, &name("t"), None, move |_| {
+            let holder = life.master.submit(ProcedureKind::Reopen, &name("t"), None, move |_, _| {
                 let _ended = ended.recv();
                 Ok(())
             });

@@ -479,7 +479,7 @@ fn procedures_and_locks_are_listed_and_a_waiting_procedure_is_aborted() {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let (say, began) = std::sync::mpsc::channel();
     let table = "t".parse().expect("a table's name");
-    let runs = client.life.master.submit(ProcedureKind::Alter, &table, None, move |_| {
+    let runs = client.life.master.submit(ProcedureKind::Alter, &table, None, move |_, _| {
         say.send(()).expect("heard");
         wait.recv().expect("told");
         Ok(())

@@ -611,7 +611,7 @@ fn a_region_that_an_alter_could_not_open_again_is_opened_later() {
     life.servers.refuse(None);
     let mut reopening = Reopening::default();
     let (end, ended) = std::sync::mpsc::channel();
-    let waiting = life.master.submit(ProcedureKind::Reopen, &name("t"), None, move |_| {
+    let waiting = life.master.submit(ProcedureKind::Reopen, &name("t"), None, move |_, _| {
         let _ended = ended.recv();
         Ok(())
     });
