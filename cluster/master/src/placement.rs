@@ -318,13 +318,19 @@ impl Master {
         Ok(times.into_iter().min().unwrap_or(0))
     }
 
-    /// Like [`last_major_compaction`](Master::last_major_compaction), for one region.
+    /// Like [`last_major_compaction`](Master::last_major_compaction), for one region. As in HBase, returns 0 if the region does
+    /// not exist or is not open.
     pub(crate) fn last_major_compaction_of_region(
         &self,
         region: &pb::RegionSpecifier,
     ) -> Result<i64, Exception> {
-        let row = self.find(region)?;
-        self.regions.last_major_compaction(row.region.encoded_name())
+        let open = self.regions.open_regions()?;
+        match self.find(region) {
+            Ok(row) if open.contains(row.region.encoded_name()) => {
+                self.regions.last_major_compaction(row.region.encoded_name())
+            }
+            _ => Ok(0),
+        }
     }
 
     /// Returns the region that a client names by its full or encoded name. Fails with HBase's `UnknownRegionException`

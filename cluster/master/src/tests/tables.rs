@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use env::{WallTime, World};
 use proto::catalog::{RegionState, TableState};
 use proto::{RegionInfo, TableName, pb};
@@ -555,6 +556,24 @@ fn the_status_has_the_parts_that_were_asked_for() {
     let part = status::of(&life.master, &[pb::Option::Master as i32]);
     assert!(part.master.is_some() && part.live_servers.is_empty() && part.cluster_id.is_none());
     assert_eq!(life.master.last_major_compaction(&pb_name("t")).unwrap(), 7);
+}
+
+#[test]
+fn a_region_that_is_absent_or_closed_was_never_compacted() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let region = life.master.read_view(|view| view.tables[&name("t")].regions[0].region.clone());
+    let time = |value: &Bytes| {
+        let by_name = pb::RegionSpecifier { r#type: 1, value: value.clone() };
+        life.master.last_major_compaction_of_region(&by_name)
+    };
+    assert_eq!(time(region.name()), Ok(7));
+    let encoded = Bytes::copy_from_slice(region.encoded_name().as_str().as_bytes());
+    for unknown in [encoded, "t,,1.0123456789abcdef0123456789abcdef.".into(), "nonsense".into()] {
+        assert_eq!(time(&unknown), Ok(0), "{unknown:?}");
+    }
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(time(region.name()), Ok(0));
 }
 
 #[test]
