@@ -301,6 +301,11 @@ impl Replica {
         Some(Arc::clone(followed.follower.region()))
     }
 
+    /// Whether a region is the primary's. The others are of this server.
+    pub(crate) fn follows(&self, name: &EncodedName) -> bool {
+        self.regions.lock().contains_key(name.as_str().as_bytes())
+    }
+
     /// Stops following a region.
     pub fn forget(&self, name: &EncodedName) {
         self.regions.lock().remove(name.as_str().as_bytes());

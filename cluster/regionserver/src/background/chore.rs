@@ -129,7 +129,14 @@ impl RegionServer {
 
     /// Deletes files that compactions have replaced and that no reader uses. At longer intervals
     /// ([`unnamed_files_period`](crate::Options::unnamed_files_period)) it also searches all folders for such files.
+    ///
+    /// A read replica does this only in the regions of its own. It deletes nothing of its primary, whose archive and MOB
+    /// files it does not search either.
     fn remove_unnamed_files(&self, regions: &[Arc<Region>]) {
+        let is_own = |region: &&Arc<Region>| {
+            self.replica().is_none_or(|replica| !replica.follows(region.info().encoded_name()))
+        };
+        let regions: Vec<&Arc<Region>> = regions.iter().filter(is_own).collect();
         for region in regions.iter().filter(|region| region.has_given_up_files()) {
             self.clean(region, Search::GivenUp);
         }
@@ -144,6 +151,9 @@ impl RegionServer {
         }
         for region in regions {
             self.clean(region, Search::Folders);
+        }
+        if self.replica().is_some() {
+            return;
         }
         match self.janitor.clean_archive(&FileName::root()) {
             Ok(0) => {}

@@ -1,7 +1,7 @@
 //! Tests of a read replica beside its primary, over one storage in memory, and of failures of that storage.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,7 +70,12 @@ fn server(
         ServerName { host: "localhost".into(), port, start_code: 1 },
         foundation,
         // Replaced files are deleted at once, so that a test can have a file deleted while a replica uses it.
-        Options { unnamed_files_grace: Duration::ZERO, memstore_bytes_max, ..Options::default() },
+        Options {
+            unnamed_files_grace: Duration::ZERO,
+            unnamed_files_period: Duration::from_nanos(1),
+            memstore_bytes_max,
+            ..Options::default()
+        },
     )
 }
 
@@ -133,6 +138,46 @@ fn a_replica_whose_memory_is_full_flushes_nothing() {
     assert!(replica.memory_pressure() > 1.0, "{}", replica.memory_pressure());
     replica.run_chore();
     assert_eq!(replica.background.waiting().flushes, 0, "a flush would fail, and be repeated");
+}
+
+/// Counts the warnings of the thread that has it as its subscriber.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// It may delete nothing there, so each search failed with a warning.
+#[test]
+fn a_replica_does_not_search_for_unneeded_files_of_its_primary() {
+    let pair = Pair::new(None);
+    pair.primary.put("r", "f:x", "1");
+    pair.region().flush(FlushReason::Requested).expect("flushes");
+    assert_eq!(pair.seen("r").len(), 1);
+    let warnings = Warnings::default();
+    // The first search is due one period after the first call.
+    let search = || (0..3).for_each(|_| pair.replica.server.run_chore());
+    tracing::subscriber::with_default(warnings.clone(), search);
+    assert_eq!(warnings.0.load(Ordering::Relaxed), 0);
 }
 
 #[test]
