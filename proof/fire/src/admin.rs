@@ -16,7 +16,7 @@ mod snapshots;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Cluster, Error};
+use client::{Admin, Cluster, Error};
 use env::{Runtime, Task, World};
 use proto::TableName;
 use proto::catalog::TableState;
@@ -27,6 +27,10 @@ use crate::shared::Shared;
 
 /// Maximum pause of an administrator between two operations, in ms.
 const PAUSE_MAX_MS: u64 = 300;
+/// Maximum time for which the server may be busy with a table that is to be deleted in the end.
+const LEFT_MAX: Duration = Duration::from_secs(60);
+/// Pause before a table that the server was busy with is looked at again.
+const LEFT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts all administrators. Their tasks end when [`Shared::is_ending`] is set.
 pub(crate) fn begin(
@@ -129,16 +133,35 @@ pub(crate) async fn clean_up(cluster: &Cluster) -> Result<(), Error> {
         admin.delete_snapshot(&snapshot.name).await?;
     }
     for table in admin.tables().await?.into_iter().filter(|table| table.as_str() != TABLE) {
-        if admin.table_state(&table).await? != Some(TableState::Disabled) {
-            admin.disable_table(&table).await?;
-        }
-        admin.delete_table(&table).await?;
+        delete_left(&admin, &table).await?;
     }
     let (tables, snapshots) = (admin.tables().await?, admin.snapshots().await?);
     match tables.len() == 1 && snapshots.is_empty() {
         true => Ok(()),
         false => {
             Err(Error::Invalid(format!("there still are tables {tables:?} and snapshots {snapshots:?}")))
+        }
+    }
+}
+
+/// Disables and deletes a table. The server may still finish an operation on it that a fault has interrupted, so its
+/// refusals count only after [`LEFT_MAX`].
+async fn delete_left(admin: &Admin, table: &TableName) -> Result<(), Error> {
+    let mut left = LEFT_MAX;
+    loop {
+        let state = admin.table_state(table).await?;
+        let done = match state {
+            None => return Ok(()),
+            Some(TableState::Disabled) => admin.delete_table(table).await,
+            Some(TableState::Enabled) => admin.disable_table(table).await,
+            Some(_) => Err(Error::Invalid(format!("table {table} remains {state:?}"))),
+        };
+        if let Err(error) = done {
+            if left.is_zero() {
+                return Err(error);
+            }
+            left = left.saturating_sub(LEFT_PAUSE);
+            env::sleep(LEFT_PAUSE).await;
         }
     }
 }
