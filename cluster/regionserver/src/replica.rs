@@ -41,6 +41,9 @@ const SERVED_WITHIN: Duration = Duration::from_secs(60);
 const REFRESHED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum number of rounds without a pause, which are made to catch up after regions were opened again.
 const ROUNDS_MAX: usize = 10;
+/// Minimum pause between two rounds, so that a thread that opens a region need not wait for a second round, however slow
+/// the rounds are.
+const REST_MIN: Duration = Duration::from_millis(1);
 /// Number of threads that reopen regions.
 const OPENERS: usize = 8;
 
@@ -352,7 +355,7 @@ impl Replica {
     fn rest(&self, pause: Duration) -> bool {
         let mut pace = self.pace.lock();
         if !pace.hurry && !pace.stop {
-            self.hurried.wait_for(&mut pace, pause);
+            self.hurried.wait_for(&mut pace, pause.max(REST_MIN));
         }
         pace.hurry = false;
         !pace.stop
@@ -392,7 +395,7 @@ impl Replica {
         };
         let outdated = self.outdated();
         if outdated.is_empty() {
-            *self.current.lock() = began;
+            *self.current.lock() = if env::planted(41) { self.world.moment() } else { began };
             return Round::Current(records);
         }
         let (began, lag_ms) = (self.world.moment(), self.lag().as_millis() as u64);
@@ -447,7 +450,7 @@ impl Replica {
                             // Clients find the old region until the new one has all records. Its memory no longer
                             // counts, because the new one's memory does.
                             server.background.disregard(followed.follower.region());
-                            (followed.follower, followed.is_served) = (follower, false);
+                            (followed.follower, followed.is_served) = (follower, env::planted(42));
                         }
                     }
                     Err(error) => {
@@ -471,6 +474,9 @@ impl Replica {
             }
         };
         (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
+        if env::planted(43) {
+            return Round::Again;
+        }
         let openings: Vec<Opening> = {
             let mut regions = self.regions.lock();
             // A region that cannot be opened now has missed records, so its follower is outdated, and a later round

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::disk::Conduct;
 use crate::network::Link;
 use crate::random::Random;
+use crate::replica::Replica;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::server::{Replaced, Server};
 use crate::store::{Store, StoreConduct};
@@ -52,6 +53,8 @@ pub enum Kind {
     /// Another server takes over the files while the process is suspended, which then continues. It must acknowledge
     /// nothing more, and end.
     TakeOver,
+    /// The read replica is killed, suspended, or cut off from its clients.
+    Replica,
 }
 
 /// Kinds that are chosen often.
@@ -73,7 +76,7 @@ const OFTEN: [Kind; 13] = [
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Kill,
         Kind::Power,
         Kind::Stop,
@@ -90,6 +93,7 @@ impl Kind {
         Kind::ClockBack,
         Kind::FailingStore,
         Kind::TakeOver,
+        Kind::Replica,
     ];
 
     /// Returns what a run must have so that this kind of fault has an effect.
@@ -103,6 +107,7 @@ impl Kind {
             | Kind::FullDisk => Target::Disk,
             Kind::FailingStore => Target::Store,
             Kind::TakeOver => Target::LogInStore,
+            Kind::Replica => Target::Replica,
             Kind::Kill
             | Kind::Power
             | Kind::Stop
@@ -138,6 +143,8 @@ enum Act {
     GiveRoom,
     TakeOver,
     ResumeReplaced,
+    StartReplica,
+    ResumeReplica,
 }
 
 /// Maximum time between the moment from which a replaced process can learn that it was replaced, and its end, in ns. A
@@ -153,6 +160,7 @@ fn reports_damage(words: &str) -> bool {
 pub struct Faults {
     scheduler: Rc<Scheduler>,
     server: Rc<Server>,
+    replica: Option<Rc<Replica>>,
     clients: MachineId,
     random: Random,
     kinds: Vec<Kind>,
@@ -176,11 +184,13 @@ impl Faults {
     pub fn draw(
         scheduler: &Rc<Scheduler>,
         server: &Rc<Server>,
+        replica: Option<&Rc<Replica>>,
         clients: MachineId,
         mut random: Random,
     ) -> Faults {
         let mut kinds = Vec::new();
-        let of_store = [Kind::FailingStore, Kind::TakeOver].into_iter().flat_map(|kind| [kind; 5]);
+        let of_store =
+            [Kind::FailingStore, Kind::TakeOver, Kind::Replica].into_iter().flat_map(|kind| [kind; 5]);
         let choice: Vec<Kind> =
             OFTEN.into_iter().chain(of_store).filter(|kind| server.has(kind.target())).collect();
         for _ in 0..random.below(5) {
@@ -197,6 +207,7 @@ impl Faults {
         let mut faults = Faults {
             scheduler: Rc::clone(scheduler),
             server: Rc::clone(server),
+            replica: replica.cloned(),
             clients,
             random,
             kinds,
@@ -271,6 +282,11 @@ impl Faults {
     fn set_links(&mut self, link: Link) {
         let (server, clients) = (self.server.machine(), self.clients);
         let mut network = self.scheduler.network.borrow_mut();
+        if let Some(replica) = &self.replica {
+            *network.link(replica.machine(), clients) = link;
+            *network.link(clients, replica.machine()) = link;
+            *network.link(replica.machine(), replica.machine()) = Link::default();
+        }
         if let Some(replaced) = self.server.replaced() {
             *network.link(replaced.machine, clients) = link;
             *network.link(clients, replaced.machine) = link;
@@ -308,6 +324,8 @@ impl Faults {
             }
             Act::TakeOver => self.take_over(),
             Act::ResumeReplaced => self.server.resume_replaced(),
+            Act::StartReplica => self.replica.iter().for_each(|replica| replica.start()),
+            Act::ResumeReplica => self.replica.iter().for_each(|replica| replica.resume()),
         }
     }
 
@@ -467,6 +485,7 @@ impl Faults {
                     self.later(most, Act::TakeOver);
                 }
             }
+            Kind::Replica => self.strike_replica(),
             Kind::Clock => {
                 tell("fault: clock jump", &self.scheduler);
                 let ahead = self.random.spread(1, 600_000) as i64;
@@ -480,6 +499,44 @@ impl Faults {
         }
     }
 
+    fn strike_replica(&mut self) {
+        let replica = Rc::clone(self.replica.as_ref().expect("this kind has a replica"));
+        if !replica.is_up() {
+            return;
+        }
+        match self.random.below(3) {
+            0 => {
+                replica.kill();
+                self.later(5_000, Act::StartReplica);
+            }
+            1 => {
+                replica.pause();
+                let most = self.random.spread(100, 60_000);
+                self.later(most, Act::ResumeReplica);
+            }
+            _ => {
+                self.scheduler.note(|| "fault  the replica is cut off".to_owned());
+                self.scheduler.count("fault: the replica is cut off");
+                let (machine, clients) = (replica.machine(), self.clients);
+                let which = self.random.below(3);
+                let mut network = self.scheduler.network.borrow_mut();
+                network.link(machine, clients).is_cut = which != 0;
+                network.link(clients, machine).is_cut = which != 1;
+                drop(network);
+                let most = self.random.spread(100, 20_000);
+                self.later(most, Act::MendNetwork);
+            }
+        }
+    }
+
+    /// If the replica has ended by itself, schedules a new start. Returns an error text if it had served clients: the
+    /// faults of a store may end a start, and nothing else.
+    fn supervise_replica(&mut self) -> Option<String> {
+        let (failure, was_ready) = self.replica.as_ref()?.take_end()?;
+        self.later(1_000, Act::StartReplica);
+        was_ready.then(|| format!("the replica ends without need: {failure}"))
+    }
+
     /// Moves the server's wall clock by `by_ms` ms.
     fn set_clock(&mut self, by_ms: i64) {
         self.ahead_ms += by_ms;
@@ -491,7 +548,7 @@ impl Faults {
     /// If the process has ended by itself, schedules a new start, as a supervisor does. Returns an error text if the
     /// process failed without a fault that explains it, or if a replaced process does not end.
     pub fn supervise(&mut self) -> Option<String> {
-        if let Some(failure) = self.supervise_replaced() {
+        if let Some(failure) = self.supervise_replaced().or_else(|| self.supervise_replica()) {
             return Some(failure);
         }
         let life = self.server.life();
@@ -570,6 +627,8 @@ impl Faults {
         self.scheduler.note(|| "faults are over".to_owned());
         self.scheduler.resume_machine(self.server.machine());
         self.server.resume_replaced();
+        self.perform(Act::ResumeReplica);
+        self.perform(Act::StartReplica);
         self.set_links(Link::default());
         self.mend_disk();
         self.mend_store();

@@ -23,6 +23,8 @@ pub mod preset;
 #[cfg(debug_assertions)]
 pub mod random;
 #[cfg(debug_assertions)]
+pub mod replica;
+#[cfg(debug_assertions)]
 pub mod run;
 #[cfg(debug_assertions)]
 pub mod scheduler;

@@ -7,6 +7,7 @@ use crate::preset::Preset;
 use crate::random::Random;
 use crate::server::Settings;
 use crate::target::Target;
+use crate::workload::FOLLOWED;
 
 /// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +28,15 @@ impl Options {
     /// Applies the presets, and moves the files and the log so that each named fault has an effect.
     pub(crate) fn apply(&self, settings: &mut Settings, random: &mut Random) {
         self.presets.iter().for_each(|preset| preset.apply(settings, random));
-        for target in [Target::Store, Target::LogInStore, Target::Disk] {
+        for target in [Target::Store, Target::LogInStore, Target::Replica, Target::Disk] {
             if self.faults.iter().any(|kind| kind.target() == target) {
                 settings.provide(target, random);
             }
+        }
+        match self.workloads.iter().any(|name| name == FOLLOWED) {
+            true => settings.provide(Target::Replica, random),
+            // Nobody would read from the replica.
+            false => settings.has_replica &= !self.only,
         }
     }
 

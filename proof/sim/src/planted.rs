@@ -141,4 +141,34 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload churn --fault TakeOver --preset Store --preset LogInStore",
         "a server that was replaced while it started takes the master's small objects from its successor",
     ),
+    bug(
+        41,
+        600,
+        "--only --workload followed --workload division --fault Replica --fault Kill",
+        "a replica is as current as the end of a round and not its beginning",
+    ),
+    bug(
+        42,
+        200,
+        "--only --workload followed --workload division --fault Replica --fault Kill",
+        "a region that a replica has opened again does not replace the old one",
+    ),
+    bug(
+        43,
+        200,
+        "--only --workload followed --fault Replica --preset ShortLogs",
+        "a replica goes on after a part of the log that was deleted before it was read",
+    ),
+    bug(
+        44,
+        200,
+        "--only --workload followed --fault Replica --preset Janitor",
+        "a replica leaves out a file that was deleted before it was opened",
+    ),
+    bug(
+        45,
+        200,
+        "--only --workload followed --fault Replica",
+        "a replica drops everything from memory at a flush, also what the new files do not have",
+    ),
 ];

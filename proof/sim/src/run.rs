@@ -11,6 +11,7 @@ use crate::faults::{Faults, Kind};
 use crate::options::Options;
 use crate::preset::Preset;
 use crate::random::Random;
+use crate::replica::Replica;
 use crate::scheduler::Scheduler;
 use crate::server::{Server, Settings};
 use crate::target::Target;
@@ -100,7 +101,9 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     // A log in a store may have so many parts that its files are not kept for their nonces after flushes.
     let keeps_files = !settings.log.keep_nonces.is_zero() && !settings.has(Target::LogInStore);
     let server = Server::new(scheduler, server_machine, settings);
-    let mut faults = Faults::draw(scheduler, &server, clients_machine, Random::new(random.bits()));
+    let replica = server.has(Target::Replica).then(|| Replica::new(scheduler, &server, random));
+    let mut faults =
+        Faults::draw(scheduler, &server, replica.as_ref(), clients_machine, Random::new(random.bits()));
     if options.only {
         faults.clear();
     }
@@ -109,7 +112,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
         server.add_standby();
     }
     scheduler.note(|| format!("faults: {:?}", faults.kinds()));
-    let workloads = workload::draw(random, options);
+    let workloads = workload::draw(random, options, replica.is_some());
     let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
     scheduler.note(|| format!("workloads: {names:?}"));
     let length = Duration::from_millis(random.spread(3_000, 60_000));
@@ -118,7 +121,8 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     let is_emptied = may_flush || faults.kinds().contains(&Kind::Stop);
     let keeps_nonces = faults.keep_nonces() && (keeps_files || !is_emptied);
     let clients = scheduler.world_of(clients_machine);
-    let scene = Scene::new(&server, clients, steps_back, keeps_nonces, may_flush);
+    let replica_machine = replica.as_ref().map(|replica| replica.machine());
+    let scene = Scene::new(&server, replica_machine, clients, steps_back, keeps_nonces, may_flush);
     server.start();
 
     let runtime: Arc<Mutex<Option<Runtime>>> = Arc::default();
@@ -154,6 +158,7 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     }
 
     // The clients run while faults happen.
+    replica.iter().for_each(|replica| replica.start());
     let jobs = workloads.iter().flat_map(|workload| Arc::clone(workload).clients(&scene)).collect();
     let part = Part::begin(&runtime, jobs);
     faults.begin();

@@ -40,6 +40,8 @@ pub struct Settings {
     pub(crate) awaited_max: Option<usize>,
     /// Whether the log is in the store, too.
     pub(crate) log_in_store: bool,
+    /// Whether a read replica follows the server.
+    pub(crate) has_replica: bool,
 }
 
 impl std::fmt::Debug for Settings {
@@ -55,10 +57,11 @@ impl std::fmt::Debug for Settings {
             uses_store,
             awaited_max,
             log_in_store,
+            has_replica,
         } = self;
         write!(
             f,
-            "disk {profile:?}, store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
+            "disk {profile:?}, store {uses_store}, awaited {awaited_max:?}, log there {log_in_store}, replica {has_replica}, rpc threads {rpc_threads}, cache {cache_bytes}, flush {} × {}, memory {:?}, keeps {}, stretch {}, markers {}, \
              files {}..{}, {:?} {:?}, log file {} × {}, reuse {}, idle {:?}, flushers {}, compactors {}, split {} {:?}, parents {:?}, unnamed files {:?} grace {:?}",
             region.flush_size,
             region.block_multiplier,
@@ -164,7 +167,7 @@ impl Settings {
         let uses_store = random.one_in(3);
         let cache_bytes =
             random.spread(32 << 10, 4 << 20).max(if uses_store { STORE_CACHE_BYTES_MIN } else { 0 });
-        Settings {
+        let mut settings = Settings {
             rpc_threads: 1 + random.below(3) as usize,
             cache_bytes,
             region,
@@ -175,13 +178,17 @@ impl Settings {
             uses_store,
             awaited_max: random.one_in(2).then(|| random.spread(1, 32) as usize),
             log_in_store: uses_store && random.one_in(2),
-        }
+            has_replica: false,
+        };
+        settings.has_replica = settings.log_in_store && random.one_in(2);
+        settings
     }
 
     /// Moves all files and the log of these settings onto a file system of this kind.
     pub(crate) fn put_on_disk(&mut self, profile: Profile) {
         self.uses_store = false;
         self.log_in_store = false;
+        self.has_replica = false;
         self.profile = profile;
     }
 
@@ -198,11 +205,18 @@ impl Settings {
     pub(crate) fn provide(&mut self, target: Target, random: &mut Random) {
         match target {
             Target::Server => {}
-            Target::Disk => self.log_in_store = false,
+            Target::Disk => {
+                self.log_in_store = false;
+                self.has_replica = false;
+            }
             Target::Store => self.put_into_store(random),
             Target::LogInStore => {
                 self.put_into_store(random);
                 self.log_in_store = true;
+            }
+            Target::Replica => {
+                self.provide(Target::LogInStore, random);
+                self.has_replica = true;
             }
         }
     }
@@ -215,6 +229,7 @@ impl Settings {
             Target::Disk => !self.log_in_store,
             Target::Store => self.uses_store,
             Target::LogInStore => self.log_in_store,
+            Target::Replica => self.has_replica,
         }
     }
 }
@@ -304,6 +319,11 @@ impl Server {
     /// Returns the machine of the process that runs, or ran last.
     pub fn machine(&self) -> MachineId {
         self.machine.get()
+    }
+
+    /// Returns the options of the server.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Whether the server has what a kind of fault needs to have an effect.
@@ -464,10 +484,10 @@ impl Server {
 }
 
 /// Time for which the write of a part of the log in the store is repeated before the log fails.
-const PART_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PART_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A mirror of table states that does nothing: no client here reads them from the registry.
-struct NoMirror;
+pub(crate) struct NoMirror;
 
 impl master::TableStateMirror for NoMirror {
     fn set(&self, _table: &proto::TableName, _state: Option<proto::catalog::TableState>) {}

@@ -11,4 +11,6 @@ pub enum Target {
     Store,
     /// An object store with all files and the log.
     LogInStore,
+    /// A read replica, and so an object store with all files and the log.
+    Replica,
 }

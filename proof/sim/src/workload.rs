@@ -10,6 +10,7 @@ mod churn;
 mod counters;
 mod division;
 mod families;
+mod followed;
 mod list;
 mod loads;
 mod register;
@@ -63,6 +64,8 @@ pub struct Scene(Arc<Shared>);
 struct Shared {
     /// The machines of the servers.
     servers: Vec<MachineId>,
+    /// The machine of the read replica, if there is one.
+    replica: Option<MachineId>,
     world: World,
     replacements: Arc<AtomicU64>,
     lives: Arc<AtomicU64>,
@@ -78,9 +81,11 @@ struct Shared {
 }
 
 impl Scene {
-    /// Creates what the clients in `world` share: the server that they use, and what they may expect of it.
+    /// Creates what the clients in `world` share: the server and the replica that they use, and what they may expect of
+    /// the server.
     pub fn new(
         server: &Server,
+        replica: Option<MachineId>,
         world: World,
         clock_steps_back: bool,
         keeps_nonces: bool,
@@ -88,6 +93,7 @@ impl Scene {
     ) -> Scene {
         Scene(Arc::new(Shared {
             servers: server.machines(),
+            replica,
             world,
             replacements: server.replacements(),
             lives: server.lives(),
@@ -104,7 +110,19 @@ impl Scene {
 
     /// Returns a client that retries for `patience`; with zero it never retries.
     pub fn client(&self, patience: Duration) -> Cluster {
-        let masters = self.0.servers.iter().map(|machine| format!("{}:{MASTER_PORT}", machine.ip()));
+        self.connect(&self.0.servers, patience)
+    }
+
+    /// Returns a client of the read replica that retries for `patience`; with zero it never retries.
+    ///
+    /// # Panics
+    /// If the run has no replica.
+    pub fn replica_client(&self, patience: Duration) -> Cluster {
+        self.connect(&[self.0.replica.expect("the run has a replica")], patience)
+    }
+
+    fn connect(&self, machines: &[MachineId], patience: Duration) -> Cluster {
+        let masters = machines.iter().map(|machine| format!("{}:{MASTER_PORT}", machine.ip()));
         let mut options = client::Options::new(Registry::rpc(masters));
         options.call_max = Duration::from_secs(5);
         options.operation_max = patience;
@@ -164,6 +182,11 @@ impl Scene {
         self.0.is_over.store(true, Ordering::Release);
     }
 
+    /// Returns this moment of the clients' machine.
+    pub fn now(&self) -> env::Moment {
+        self.0.world.moment()
+    }
+
     /// Returns the next number of the counter of calls and returns.
     pub fn turn(&self) -> u64 {
         self.0.turns.fetch_add(1, Ordering::AcqRel)
@@ -209,7 +232,7 @@ pub trait Workload: Send + Sync {
 }
 
 /// The names of all workloads.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "registers",
     "list",
     "counters",
@@ -221,13 +244,20 @@ pub const NAMES: [&str; 11] = [
     "snapshots",
     "loads",
     "families",
+    FOLLOWED,
 ];
 
+/// The workload that reads from the read replica. A run with a replica has it, and no other run.
+pub(crate) const FOLLOWED: &str = "followed";
+
 /// Returns some workloads with random options, among them those that `options` names, or only these.
-pub fn draw(random: &mut Random, options: &Options) -> Vec<Arc<dyn Workload>> {
+pub fn draw(random: &mut Random, options: &Options, has_replica: bool) -> Vec<Arc<dyn Workload>> {
     let has_turns = options.presets.contains(&Preset::RetainedRows);
     let which = random.bits();
     let is_drawn = |kind: usize| {
+        if NAMES[kind] == FOLLOWED {
+            return has_replica;
+        }
         let by_seed = which >> kind & 1 == 1 || which & 63 == 0;
         (by_seed && !options.only) || options.workloads.iter().any(|name| name == NAMES[kind])
     };
@@ -244,7 +274,8 @@ pub fn draw(random: &mut Random, options: &Options) -> Vec<Arc<dyn Workload>> {
             "cells" => Arc::new(cells::Cells::new(random)),
             "snapshots" => Arc::new(snapshots::Snapshots::new(random)),
             "loads" => Arc::new(loads::Loads::new(random)),
-            _ => Arc::new(families::Families::new(random)),
+            "families" => Arc::new(families::Families::new(random)),
+            _ => Arc::new(followed::Followed::new(random)),
         });
     }
     all
