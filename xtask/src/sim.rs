@@ -105,6 +105,8 @@ fn side_by_side(count: u64, act: impl Fn(u64) -> Outcome + Sync) -> Outcome {
 struct Sums {
     /// Simulated time in hours.
     hours: f64,
+    /// The part of it in which the server rested without a client.
+    rest_hours: f64,
     /// CPU time in seconds.
     cpu_seconds: f64,
     /// For each counted event the number of occurrences, and the number of seeds with one.
@@ -117,6 +119,7 @@ impl Sums {
             if let Some((_, after)) = line.split_once(" clean, ") {
                 let mut words = after.split(' ').filter_map(|word| word.parse::<f64>().ok());
                 self.hours += words.next().unwrap_or(0.0);
+                self.rest_hours += words.next().unwrap_or(0.0);
                 self.cpu_seconds += words.next().unwrap_or(0.0);
             } else if let Some((count, after)) = line.trim().split_once(" in ")
                 && let Some((seeds, what)) = after.split_once(" seeds  ")
@@ -145,10 +148,11 @@ fn seeds(program: &Path, from: u64, to: u64, options: &[&str]) -> Outcome {
         sums.lock().expect("no panic").add(&text);
         Ok(())
     })?;
-    let Sums { hours, cpu_seconds, counts } = sums.into_inner().expect("no panic");
+    let Sums { hours, rest_hours, cpu_seconds, counts } = sums.into_inner().expect("no panic");
     let speed = hours * 3600.0 / cpu_seconds.max(0.001);
     say!(
-        "{} seeds clean in {} s, each run {}: {hours:.2} h simulated by the first runs, {speed:.0} s in a second of CPU time",
+        "{} seeds clean in {} s, each run {}: {hours:.2} h simulated by the first runs, {rest_hours:.2} h of it at rest; {speed:.0} s in a \
+         second of CPU time",
         to - from,
         began.elapsed().as_secs(),
         if options.contains(&"--once") { "once" } else { "twice" },
@@ -238,11 +242,12 @@ mod tests {
     #[test]
     fn sums_add_the_reports_of_processes() {
         let mut sums = Sums::default();
-        let report = "10 seeds clean, 0.1500 h simulated in 9.50 s of CPU time (57 simulated seconds for each), 77 steps\n\
+        let report = "10 seeds clean, 0.1500 h simulated, 0.0500 h of it at rest, in 9.50 s of CPU time (57 simulated seconds \
+                      for each), 77 steps\n\
                       \x20         3 in     2 seeds  fault: pause\n";
         sums.add(report);
         sums.add(report);
-        assert_eq!((sums.hours, sums.cpu_seconds), (0.3, 19.0));
+        assert_eq!((sums.hours, sums.rest_hours, sums.cpu_seconds), (0.3, 0.1, 19.0));
         assert_eq!(sums.counts["fault: pause"], (6, 4));
     }
 

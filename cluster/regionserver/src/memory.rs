@@ -152,6 +152,7 @@ impl RegionServer {
             .filter(|(_, memory)| memory.bytes > 0)
             .max_by(|left, right| flush_worth(*left.1).total_cmp(&flush_worth(*right.1)));
         if let Some((region, _)) = best {
+            env::sometimes("memory: a region was flushed because all memstores together were too large");
             self.background.request_flush(region);
         }
     }

@@ -638,6 +638,7 @@ impl RegionServer {
         self.check_primary()?;
         if self.background.memory() > options.memstore_bytes_max && !region.info().is_meta() {
             count(&self.foundation.region_options.refused_writes);
+            env::sometimes("memory: a write was refused because all memstores together were full");
             return Err(Exception::region_too_busy(format!(
                 "the memstores of {} take more than {} bytes; wait for a flush",
                 self.name, options.memstore_bytes_max

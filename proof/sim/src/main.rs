@@ -145,13 +145,15 @@ fn main() -> ExitCode {
     // A region reserves memory of which it uses a small part. Clearing it would take a tenth of the time.
     env::forgo_huge_pages();
     // Of each seed only the first run counts, because the second one repeats it.
-    let (mut simulated, mut cpu_time, mut steps) = (Duration::ZERO, Duration::ZERO, 0);
+    let (mut simulated, mut rested) = (Duration::ZERO, Duration::ZERO);
+    let (mut cpu_time, mut steps) = (Duration::ZERO, 0);
     let mut counts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for seed in asked.from..asked.to {
         let began = process_cpu_time();
         let report = sim::run(seed, &options, asked.transcript.then_some(asked.steps));
         cpu_time += process_cpu_time() - began;
         simulated += report.simulated;
+        rested += report.rested;
         steps += report.steps;
         for (what, count) in report.transcript.counts() {
             let entry = counts.entry(what).or_default();
@@ -176,9 +178,11 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{} seeds clean, {:.4} h simulated in {:.2} s of CPU time ({:.0} simulated seconds for each), {steps} steps",
+        "{} seeds clean, {:.4} h simulated, {:.4} h of it at rest, in {:.2} s of CPU time ({:.0} simulated seconds for each), \
+         {steps} steps",
         asked.to - asked.from,
         simulated.as_secs_f64() / 3600.0,
+        rested.as_secs_f64() / 3600.0,
         cpu_time.as_secs_f64(),
         simulated.as_secs_f64() / cpu_time.as_secs_f64(),
     );

@@ -7,7 +7,9 @@ use crate::preset::Preset;
 use crate::random::Random;
 use crate::server::Settings;
 use crate::target::Target;
-use crate::workload::FOLLOWED;
+
+/// The workload that reads from the read replica. A run with a replica has it, and no other run.
+pub(crate) const FOLLOWED: &str = "followed";
 
 /// Options of a run that do not follow from its seed.
 #[derive(Clone, Debug, Default)]

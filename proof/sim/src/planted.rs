@@ -171,4 +171,10 @@ pub const PLANTED: &[PlantedBug] = &[
         "--only --workload followed --fault Replica",
         "a replica drops everything from memory at a flush, also what the new files do not have",
     ),
+    bug(
+        46,
+        200,
+        "--fault FailingDisk --fault Power",
+        "a sync of the log that failed is repeated and then believed",
+    ),
 ];

@@ -106,6 +106,7 @@ impl Preset {
             }
             Preset::NoFlushes => {
                 settings.region.flush_size = NEVER_REACHED;
+                settings.server.memstore_bytes_max = 2 * NEVER_REACHED;
                 settings.log.file_bytes_max = NEVER_REACHED;
                 // Each start begins another log file. Their number must not cause a flush.
                 (settings.log.files_min, settings.log.files_max) = (LOG_FILES, LOG_FILES);

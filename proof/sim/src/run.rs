@@ -19,7 +19,7 @@ use crate::transcript::Transcript;
 use crate::workload::{self, Complaint, Job, Scene, Workload};
 
 /// Time limit for the clients, and for the judges, to finish after all faults have ended.
-const LIVENESS: Duration = Duration::from_secs(3_600);
+const LIVENESS: Duration = Duration::from_secs(1_200);
 
 /// In one of this many runs the server rests before the judges come.
 const RESTS_ONE_IN: u64 = 3;
@@ -35,6 +35,8 @@ pub struct Report {
     pub transcript: Transcript,
     /// How much simulated time has passed.
     pub simulated: Duration,
+    /// The part of it in which the server rested without a client.
+    pub rested: Duration,
     /// Number of steps of the scheduler.
     pub steps: u64,
 }
@@ -51,19 +53,21 @@ pub fn run(seed: u64, options: &Options, shows: Option<bool>) -> Report {
             options.planted,
             shows.map_or_else(|| Transcript::new(false), Transcript::shown),
         );
-        let mut failures = act(&scheduler, &mut random, &options);
+        let mut rested = Duration::ZERO;
+        let mut failures = act(&scheduler, &mut random, &options, &mut rested);
         failures.extend(scheduler.take_panics().into_iter().map(|words| format!("panic: {words}")));
         let (simulated, steps) = (Duration::from_nanos(scheduler.now()), scheduler.steps());
         drop(running);
         failures
             .extend(scheduler.take_panics().into_iter().map(|words| format!("panic at the end: {words}")));
         let transcript = scheduler.take_transcript();
-        Report { failures, transcript, simulated, steps }
+        Report { failures, transcript, simulated, rested, steps }
     });
     thread.expect("a thread").join().unwrap_or_else(|_| Report {
         failures: vec!["the simulation itself panicked".to_owned()],
         transcript: Transcript::default(),
         simulated: Duration::ZERO,
+        rested: Duration::ZERO,
         steps: 0,
     })
 }
@@ -92,7 +96,12 @@ impl Part {
     }
 }
 
-fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Options) -> Vec<String> {
+fn act(
+    scheduler: &std::rc::Rc<Scheduler>,
+    random: &mut Random,
+    options: &Options,
+    rested: &mut Duration,
+) -> Vec<String> {
     let server_machine = scheduler.machine("server");
     let clients_machine = scheduler.machine("clients");
     let mut settings = Settings::draw(random);
@@ -185,9 +194,12 @@ fn act(scheduler: &std::rc::Rc<Scheduler>, random: &mut Random, options: &Option
     }
 
     if scheduler.below(RESTS_ONE_IN) == 0 {
-        let until = scheduler.now() + scheduler.below(REST_MAX_MS) * 1_000_000;
+        let began = scheduler.now();
+        let until = began + scheduler.below(REST_MAX_MS) * 1_000_000;
         scheduler.note(|| format!("the server rests until {:.3} s", until as f64 / 1e9));
-        match settle(scheduler, &mut faults, "the server rests", &scene, || scheduler.now() >= until) {
+        let end = settle(scheduler, &mut faults, "the server rests", &scene, || scheduler.now() >= until);
+        *rested = Duration::from_nanos(scheduler.now() - began);
+        match end {
             End::Done => env::sometimes("server: rested before the judges came"),
             End::Noticed => return Vec::new(),
             End::Failed(failures) => return proved(&server, failures),

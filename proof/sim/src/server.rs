@@ -144,7 +144,10 @@ impl Settings {
             // Shorter than a run, so that the janitor deletes files where a file has a grace.
             unnamed_files_grace: Duration::from_millis(random.spread(100, 20_000)),
             log_roll_period: Duration::from_secs(random.spread(2, 3_600)),
-            memstore_bytes_max: 64 << 20,
+            memstore_bytes_max: match random.one_in(4) {
+                true => random.spread(256 << 10, 4 << 20),
+                false => 64 << 20,
+            },
             split: draw_split(random),
             ..regionserver::Options::default()
         };

@@ -30,7 +30,7 @@ use proto::descriptor::tracker::TRACKER;
 use proto::{FamilyDescriptor, TableDescriptor};
 use storage::{Files, Memory};
 
-use crate::options::Options;
+use crate::options::{FOLLOWED, Options};
 use crate::preset::Preset;
 use crate::random::Random;
 use crate::scheduler::{MachineId, scheduler};
@@ -246,9 +246,6 @@ pub const NAMES: [&str; 12] = [
     "families",
     FOLLOWED,
 ];
-
-/// The workload that reads from the read replica. A run with a replica has it, and no other run.
-pub(crate) const FOLLOWED: &str = "followed";
 
 /// Returns some workloads with random options, among them those that `options` names, or only these.
 pub fn draw(random: &mut Random, options: &Options, has_replica: bool) -> Vec<Arc<dyn Workload>> {

@@ -334,7 +334,11 @@ impl Shared {
         if let Some(writer) = back.writer.as_mut() {
             let began = self.world.moment();
             if !env::planted(2) {
-                writer.sync().map_err(|error| self.dead(back.number, &error))?;
+                let synced = match writer.sync() {
+                    Err(_) if env::planted(46) => writer.sync(),
+                    synced => synced,
+                };
+                synced.map_err(|error| self.dead(back.number, &error))?;
             }
             back.synced_offset = writer.size();
             self.synced(back.number, began);

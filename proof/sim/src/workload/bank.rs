@@ -6,7 +6,7 @@
 //! region answers sees the same number of transfers between the rows in both, and that one row owes what the other
 //! has lent. At the end each row has at least the greatest number of transfers that was acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(super) struct Bank {
     accounts: u64,
     /// The greatest acknowledged number of transfers of each row; 0 if only the row's creation was acknowledged.
     acknowledged: Mutex<BTreeMap<&'static str, i64>>,
+    /// The numbers of the acknowledged transfers of each row.
+    turns: Mutex<BTreeSet<(&'static str, i64)>>,
 }
 
 /// What a row has.
@@ -91,13 +93,33 @@ impl Bank {
             clients: 1 + random.below(4),
             accounts: 2 + random.below(6),
             acknowledged: Mutex::default(),
+            turns: Mutex::default(),
         }
     }
 
-    fn acknowledge(&self, row: &'static str, turn: i64) {
+    /// Records an acknowledged transfer, which no other one can have as its number.
+    fn acknowledge(&self, scene: &Scene, row: &'static str, turn: i64) {
+        if !self.turns.lock().insert((row, turn)) {
+            scene.fail(format!("bank: two transfers of row {row} have the number {turn}, so one is lost"));
+        }
         let mut acknowledged = self.acknowledged.lock();
         let greatest = acknowledged.entry(row).or_insert(turn);
         *greatest = turn.max(*greatest);
+    }
+
+    /// Checks that a read shows what was acknowledged before it began.
+    fn check_age(
+        &self,
+        row: &str,
+        turn: Option<i64>,
+        before: &BTreeMap<&'static str, i64>,
+    ) -> Result<(), String> {
+        match before.get(row) {
+            Some(least) if turn.is_none_or(|turn| turn < *least) => {
+                Err(format!("row {row} has turn {turn:?}, {least} was acknowledged before"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn first(&self, row: &str) -> Put {
@@ -156,14 +178,20 @@ impl Bank {
             let between = random.one_in(3);
             let mut read = Vec::new();
             for row in [here, there].into_iter().take(if between { 2 } else { 1 }) {
+                let (before, begun) = (self.acknowledged.lock().clone(), scene.begin_read());
                 let Ok(found) = table.get(Get::row(row)).await else { break };
+                if let Err(words) = self.check_age(row, found.number("f", "turn"), &before)
+                    && !scene.may_be_stale(begun)
+                {
+                    return scene.fail(format!("bank: a get: {words}"));
+                }
                 match self.accounts(&found) {
                     Err(words) => return scene.fail(format!("bank: a get: {words}")),
                     Ok(Some(accounts)) => read.push((row, accounts)),
                     Ok(None) => {
                         let absent = CheckAndMutate::column(row, "f", "turn");
                         if let Ok((true, _)) = table.check_and_mutate(absent.then(self.first(row))).await {
-                            self.acknowledge(row, 0);
+                            self.acknowledge(&scene, row, 0);
                         }
                         break;
                     }
@@ -175,7 +203,7 @@ impl Bank {
                 [(row, accounts)] if !between && from != to => {
                     let put = accounts.changed(row, &[(from, -amount), (to, amount)]);
                     if let Ok((true, _)) = table.check_and_mutate(accounts.unchanged(row).then(put)).await {
-                        self.acknowledge(row, accounts.turn + 1);
+                        self.acknowledge(&scene, row, accounts.turn + 1);
                         env::sometimes("bank: a transfer");
                     }
                 }
@@ -185,8 +213,8 @@ impl Bank {
                         other.unchanged(payee).then(other.lent(payee, to, amount)),
                     ];
                     if let Ok(true) = table.mutate_rows(&changes).await {
-                        self.acknowledge(payer, one.turn + 1);
-                        self.acknowledge(payee, other.turn + 1);
+                        self.acknowledge(&scene, payer, one.turn + 1);
+                        self.acknowledge(&scene, payee, other.turn + 1);
                         env::sometimes("bank: a transfer between rows");
                     }
                 }
@@ -221,9 +249,19 @@ impl Bank {
         let mut random = scene.random();
         while !scene.is_over() {
             let batch = 1 + random.below(5) as u32;
+            let (before, begun) = (self.acknowledged.lock().clone(), scene.begin_read());
             if let Ok(rows) = table.scan(Scan::new().caching(batch)).collect().await {
                 for row in &rows {
                     if let Err(words) = self.accounts(row) {
+                        return scene.fail(format!("bank: a scan: {words}"));
+                    }
+                }
+                for name in before.keys() {
+                    let row = rows.iter().find(|row| row.key() == name.as_bytes());
+                    let turn = row.and_then(|row| row.number("f", "turn"));
+                    if let Err(words) = self.check_age(name, turn, &before)
+                        && !scene.may_be_stale(begun)
+                    {
                         return scene.fail(format!("bank: a scan: {words}"));
                     }
                 }

@@ -31,6 +31,14 @@ const TURN_KEYS: u64 = 10_000;
 struct Sum {
     acknowledged: AtomicI64,
     unknown: AtomicI64,
+    /// The greatest value in an answer. A counter only grows.
+    seen: AtomicI64,
+}
+
+impl Sum {
+    fn least(&self) -> i64 {
+        self.acknowledged.load(Ordering::Acquire).max(self.seen.load(Ordering::Acquire))
+    }
 }
 
 /// The workload; see the module documentation.
@@ -92,7 +100,7 @@ impl Counters {
             let at = random.below(self.sums.len() as u64) as usize;
             let by = 1 + random.below(1_000) as i64;
             let sum = &self.sums[at];
-            let least = sum.acknowledged.load(Ordering::Acquire);
+            let least = sum.least();
             let life = scene.life();
             let answer = table.increment(Increment::row(format!("c{at}")).add("f", "q", by)).await;
             let repeats = (scene.life() - life) as i64;
@@ -104,7 +112,7 @@ impl Counters {
                 Ok(row) => {
                     sum.acknowledged.fetch_add(by, Ordering::AcqRel);
                     match row.number("f", "q") {
-                        Some(now) if now >= least + by => {}
+                        Some(now) if now >= least + by => drop(sum.seen.fetch_max(now, Ordering::AcqRel)),
                         now => scene.fail(format!(
                             "counters: c{at} answers {now:?} to an increment by {by}, where {least} was acknowledged before"
                         )),
@@ -148,8 +156,8 @@ impl Workload for Counters {
                     Complaint::Unreadable(format!("counters: c{at} cannot be read: {error}"))
                 })?;
                 let found = row.number("f", "q").unwrap_or(0);
-                let least = sum.acknowledged.load(Ordering::Acquire);
-                let most = least + sum.unknown.load(Ordering::Acquire);
+                let least = sum.least();
+                let most = sum.acknowledged.load(Ordering::Acquire) + sum.unknown.load(Ordering::Acquire);
                 if !(least..=most).contains(&found) {
                     return Err(
                         format!("counters: c{at} is {found}, between {least} and {most} expected").into()

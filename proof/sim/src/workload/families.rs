@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +50,10 @@ pub(super) struct Families {
     known: Mutex<Known>,
     /// The numbers of rows whose puts into the passing family were not acknowledged: they may arrive late.
     late: Mutex<BTreeSet<u64>>,
+    /// The number of the last row.
+    last: AtomicU64,
+    /// Counts the beginnings and ends of changes of the passing family. It is odd during a change.
+    changes: AtomicU64,
     seed: u64,
 }
 
@@ -62,6 +67,8 @@ impl Families {
                 passing: Passing::Present { rows: Vec::new(), from: 0 },
             }),
             late: Mutex::default(),
+            last: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             seed: random.bits(),
         }
     }
@@ -77,11 +84,14 @@ impl Families {
         // added again, although the put was acknowledged.
         let once = scene.client(Duration::ZERO).table(TABLE).expect("a name");
         let mut random = Random::new(self.seed);
-        let mut next = 0u64;
         while !scene.is_over() {
             scene.pause(&mut random, 1_000).await;
             match random.below(12) {
-                0 => self.change(&admin, next).await,
+                0 => {
+                    self.changes.fetch_add(1, Ordering::AcqRel);
+                    self.change(&admin).await;
+                    self.changes.fetch_add(1, Ordering::AcqRel);
+                }
                 1 => {
                     let sizes = [1 << 10, 4 << 10, 16 << 10];
                     let family = self
@@ -103,7 +113,7 @@ impl Families {
                     }
                 }
                 act => {
-                    next += 1;
+                    let next = self.last.fetch_add(1, Ordering::AcqRel) + 1;
                     let put = |family| {
                         let key = format!("{}{next}", ["1", "6", "b", "k", "v"][next as usize % 5]);
                         Put::row(key).set(family, "q", next.to_be_bytes().to_vec())
@@ -126,8 +136,34 @@ impl Families {
         }
     }
 
+    /// Writes rows of the passing family while the other client changes it. Such a row may be in the family before a
+    /// change or in the one after it, if the change began or ended meanwhile.
+    async fn writer(self: Arc<Self>, scene: Scene) {
+        let once = scene.client(Duration::ZERO).table(TABLE).expect("a name");
+        let mut random = scene.random();
+        while !scene.is_over() {
+            scene.pause(&mut random, 300).await;
+            let changes = self.changes.load(Ordering::Acquire);
+            let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
+            self.late.lock().insert(number);
+            let key = format!("{}{number}", ["1", "6", "b", "k", "v"][number as usize % 5]);
+            let put = Put::row(key).set(PASSING, "q", number.to_be_bytes().to_vec());
+            if once.put(put).await.is_err() {
+                continue;
+            }
+            if self.changes.load(Ordering::Acquire) != changes || changes % 2 == 1 {
+                env::sometimes("families: a row was written during a change of its family");
+                continue;
+            }
+            self.late.lock().remove(&number);
+            if let Passing::Present { rows, .. } = &mut self.known.lock().passing {
+                rows.push(number);
+            }
+        }
+    }
+
     /// Removes the passing family, or adds it again.
-    async fn change(&self, admin: &Admin, next: u64) {
+    async fn change(&self, admin: &Admin) {
         let name = self.table.name();
         let known = std::mem::replace(&mut self.known.lock().passing, Passing::Unknown);
         let is_there = match known {
@@ -150,7 +186,8 @@ impl Families {
                 return;
             }
             env::sometimes("families: a family was added");
-            Passing::Present { rows: Vec::new(), from: next }
+            // Each later row has a greater number. An earlier one that may arrive now is among the late ones.
+            Passing::Present { rows: Vec::new(), from: self.last.load(Ordering::Acquire) }
         };
         self.known.lock().passing = passing;
     }
@@ -195,7 +232,8 @@ impl Workload for Families {
 
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
         let stirring = stir(scene, scene.client(Duration::ZERO).table(TABLE).expect("a name"));
-        vec![Box::pin(Arc::clone(&self).client(scene.clone())), stirring]
+        let writer = Box::pin(Arc::clone(&self).writer(scene.clone()));
+        vec![Box::pin(Arc::clone(&self).client(scene.clone())), writer, stirring]
     }
 
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict {

@@ -17,7 +17,7 @@ use super::{Complaint, Job, Scene, Verdict, Workload, splits, stir, table};
 use crate::random::Random;
 
 const TABLE: &str = "registers";
-/// Maximum number of operations on a row. More make the judge slow.
+/// Maximum number of operations on a row; then its clients go on with a new row. More make the judge slow.
 const OPERATIONS_MAX: usize = 120;
 /// Maximum number of operations without an answer on a row. Each may have happened at any later time, so the judge's
 /// work grows exponentially with them.
@@ -28,8 +28,22 @@ pub(super) struct Registers {
     table: TableDescriptor,
     splits: Vec<Bytes>,
     clients: u64,
-    rows: Vec<String>,
-    histories: Vec<Mutex<Vec<Entry>>>,
+    /// The histories of the rows that follow each other in one place; the last one is written to.
+    places: Vec<Mutex<Vec<History>>>,
+}
+
+/// The operations on a row.
+#[derive(Clone)]
+struct History {
+    row: String,
+    entries: Vec<Entry>,
+}
+
+impl History {
+    fn is_full(&self) -> bool {
+        let unknown = self.entries.iter().filter(|entry| entry.returned.is_none()).count();
+        self.entries.len() >= OPERATIONS_MAX || unknown >= UNKNOWN_MAX
+    }
 }
 
 impl Registers {
@@ -45,8 +59,10 @@ impl Registers {
             table,
             splits: splits(random),
             clients: 2 + random.below(4),
-            histories: rows.iter().map(|_| Mutex::default()).collect(),
-            rows,
+            places: rows
+                .into_iter()
+                .map(|row| Mutex::new(vec![History { row, entries: Vec::new() }]))
+                .collect(),
         }
     }
 
@@ -82,12 +98,28 @@ impl Registers {
         })
     }
 
+    /// Returns the number and the name of the row that is written to in a place.
+    fn current(&self, at: usize) -> (usize, String) {
+        let mut histories = self.places[at].lock();
+        if histories.last().is_some_and(History::is_full) {
+            env::sometimes("registers: a full history was followed by another row");
+            let row = format!("{}.{}", histories[0].row, histories.len());
+            histories.push(History { row, entries: Vec::new() });
+        }
+        let last = histories.len() - 1;
+        (last, histories[last].row.clone())
+    }
+
     async fn client(self: Arc<Self>, scene: Scene) {
         let table = scene.client(Duration::ZERO).table(TABLE).expect("a name");
         let mut random = scene.random();
-        let mut known: Vec<State> = vec![None; self.rows.len()];
+        let mut known: Vec<(usize, State)> = vec![(0, None); self.places.len()];
         while !scene.is_over() {
-            let at = random.below(self.rows.len() as u64) as usize;
+            let at = random.below(self.places.len() as u64) as usize;
+            let (generation, row) = self.current(at);
+            if known[at].0 != generation {
+                known[at] = (generation, None);
+            }
             // All values are numbers of eight bytes, so that every operation is valid in every state.
             let number = (random.bits() >> 1).to_be_bytes().to_vec();
             let draw = match random.below(12) {
@@ -99,42 +131,31 @@ impl Registers {
             let operation = match draw {
                 0..=2 => Operation::Put(number),
                 3..=5 => Operation::Get,
-                6..=8 => Operation::CheckAndPut(known[at].clone(), number),
+                6..=8 => Operation::CheckAndPut(known[at].1.clone(), number),
                 9..=10 => Operation::Increment(1 + random.below(9) as i64),
                 _ => Operation::Delete,
             };
             let index = {
-                let mut history = self.histories[at].lock();
-                let unknown = history.iter().filter(|entry| entry.returned.is_none()).count();
-                if history.len() >= OPERATIONS_MAX || unknown >= UNKNOWN_MAX {
-                    None
-                } else {
-                    history.push(Entry {
-                        called: scene.turn(),
-                        returned: None,
-                        operation: operation.clone(),
-                    });
-                    Some(history.len() - 1)
-                }
-            };
-            let Some(index) = index else {
-                scene.pause(&mut random, 1_000).await;
-                continue;
+                let mut histories = self.places[at].lock();
+                let entries = &mut histories[generation].entries;
+                entries.push(Entry { called: scene.turn(), returned: None, operation: operation.clone() });
+                entries.len() - 1
             };
             let read = scene.begin_read();
-            match Registers::act(&table, &self.rows[at], &operation).await {
+            match Registers::act(&table, &row, &operation).await {
                 // Nothing was written, so the answer may be old.
                 Ok(Answer::Value(_)) if operation == Operation::Get && scene.may_be_stale(read) => {}
                 Ok(Answer::Passed(false)) if scene.may_be_stale(read) => {}
                 Ok(answer) => {
-                    known[at] = match (&operation, &answer) {
+                    known[at].1 = match (&operation, &answer) {
                         (Operation::Put(new), _) => Some(new.clone()),
                         (Operation::CheckAndPut(_, new), Answer::Passed(true)) => Some(new.clone()),
                         (_, Answer::Value(value)) => value.clone(),
                         (Operation::Delete, _) => None,
-                        _ => known[at].clone(),
+                        _ => known[at].1.clone(),
                     };
-                    self.histories[at].lock()[index].returned = Some((scene.turn(), answer));
+                    let mut histories = self.places[at].lock();
+                    histories[generation].entries[index].returned = Some((scene.turn(), answer));
                 }
                 // The operation may have happened. Some errors say that it did not; the judge could use that and would
                 // be stricter.
@@ -164,13 +185,13 @@ impl Workload for Registers {
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
         Box::pin(async move {
             let table = scene.client(Duration::from_secs(120)).table(TABLE).expect("a name");
-            for (row, history) in self.rows.iter().zip(&self.histories) {
+            let histories: Vec<History> = self.places.iter().flat_map(|place| place.lock().clone()).collect();
+            for History { row, entries: mut history } in histories {
                 let called = scene.turn();
-                let last = Registers::act(&table, row, &Operation::Get).await;
+                let last = Registers::act(&table, &row, &Operation::Get).await;
                 let last = last.map_err(|error| {
                     Complaint::Unreadable(format!("registers: row {row} cannot be read: {error}"))
                 })?;
-                let mut history = history.lock().clone();
                 history.push(Entry {
                     called,
                     returned: Some((scene.turn(), last)),
