@@ -84,7 +84,26 @@ pub(crate) fn open_to_check(
 ) -> Result<Arc<dyn Files>, Failure> {
     let elsewhere =
         wal_dir.map(|place| Ok::<_, Failure>((place.to_string(), place.open_log_to_check(conf)?)));
-    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Checker)
+    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor)
+}
+
+/// Returns the storage of the log like [`open`], for a caller that deletes the log of a server that has ended. The place is not
+/// recorded, and a folder of this machine must exist.
+pub(crate) fn open_existing(
+    world: &World,
+    conf: &Conf,
+    files: &Arc<dyn Files>,
+    root: &str,
+    wal_dir: Option<&Root>,
+) -> Result<Arc<dyn Files>, Failure> {
+    let elsewhere = wal_dir.map(|place| {
+        let name = place.to_string();
+        let opened = place.open_existing_log(conf, |log| {
+            Records::read(&**files, root, Some((&name, log)))?.check_owner(root, &name, log)
+        })?;
+        Ok::<_, Failure>((name, opened))
+    });
+    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor)
 }
 
 /// Who opens a log's place.
@@ -92,8 +111,8 @@ pub(crate) fn open_to_check(
 enum Caller {
     /// A server, which records the place and appends to the log.
     Server,
-    /// A process that writes nothing.
-    Checker,
+    /// A process that records no place and appends nothing.
+    Visitor,
 }
 
 impl Caller {
@@ -101,7 +120,7 @@ impl Caller {
     fn log_in(self, world: &World, conf: &Conf, files: &Arc<dyn Files>) -> Result<Arc<dyn Files>, Failure> {
         match self {
             Caller::Server => appendable(world, conf, files),
-            Caller::Checker => growing_log(world, conf, files),
+            Caller::Visitor => growing_log(world, conf, files),
         }
     }
 }
@@ -133,7 +152,7 @@ fn open_at(
     let change = Change { world, conf, files, root, records: &records, to: place, log };
     let is_moved = change.check()?;
     let log = caller.log_in(world, conf, log)?;
-    if caller == Caller::Checker {
+    if caller == Caller::Visitor {
         return Ok(log);
     }
     let Records { id: known, version, belongs, .. } = records;

@@ -263,20 +263,43 @@ impl Root {
     /// Opens the place of the log for a caller that has the data directory to itself and only reads. Fails if it is a folder of
     /// this machine that does not exist. In HDFS the caller becomes the owner, without which the log has no end.
     pub(crate) fn open_log_to_check(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
-        let failed = |why: &dyn fmt::Display| {
-            Failure::new(format!(
-                "hbase.wal.dir is {self}: {why}; mount its disk, or name it as the server has it"
-            ))
-        };
+        self.check_log_folder_is_there()?;
         match self {
-            Root::Folder(folder) if !folder.is_dir() => Err(failed(&"there is no such folder")),
             Root::Folder(folder) => match storage::Local::open_for_reading(folder) {
                 Ok(local) => Ok(Arc::new(local)),
-                Err(error) => Err(failed(&error)),
+                Err(error) => Err(self.is_no_log_folder(&error)),
             },
             Root::Bucket { .. } => self.open_for_reading_log(conf, None),
             Root::Hdfs { .. } => Ok(self.open_for_log(conf, None, |_| Ok(()))?.files),
         }
+    }
+
+    /// Opens the place of the log of a server that has ended. Fails if it is a folder of this machine that does not exist. In
+    /// HDFS this process becomes the owner if `check` permits it.
+    pub(crate) fn open_existing_log(
+        &self,
+        conf: &Conf,
+        check: impl FnOnce(&dyn Files) -> Result<(), Failure>,
+    ) -> Result<Arc<dyn Files>, Failure> {
+        self.check_log_folder_is_there()?;
+        Ok(self.open_for_log(conf, None, check)?.files)
+    }
+
+    /// Fails if this is a folder of this machine that does not exist.
+    fn check_log_folder_is_there(&self) -> Result<(), Failure> {
+        match self {
+            Root::Folder(folder) if !folder.is_dir() => {
+                Err(self.is_no_log_folder(&"there is no such folder"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the refusal of the place of the log of an existing data directory.
+    fn is_no_log_folder(&self, why: &dyn fmt::Display) -> Failure {
+        Failure::new(format!(
+            "hbase.wal.dir is {self}: {why}; mount its disk, or name it as the server has it"
+        ))
     }
 
     /// Checks that a store can do what a server needs, as a start does; does nothing for a folder.
