@@ -9,6 +9,9 @@
 //!
 //! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so `.snapshotinfo` is written
 //! last: HBase's readers ignore a folder without it. Each object appears whole or not at all.
+//!
+//! An adopted root may have snapshots of HBase without a `data.manifest`: those of format 0, whose folder has one more folder
+//! for each region. Nothing here reads them, and no file that they may name is deleted.
 
 use storage::{Capability, FileName, Files};
 
@@ -61,10 +64,18 @@ pub struct SnapshotObjects {
     pub complete: Vec<String>,
     /// Every `data.manifest`, including those of snapshots that are incomplete or being taken.
     pub manifests: Vec<FileName>,
+    /// The `.snapshotinfo` objects of snapshots without a `data.manifest`. These snapshots may need any file of their tables.
+    pub without_manifest: Vec<FileName>,
     /// The names of snapshot folders without a `.snapshotinfo`: left by a crash, or of snapshots that are being taken. In storage
-    /// that several processes reach, also those without a `data.manifest`: its process may have been replaced before it wrote
+    /// that several processes reach, also those with nothing but that object: its process may have been replaced before it wrote
     /// the `.snapshotinfo`, and its successor has deleted the manifest.
     pub incomplete: Vec<String>,
+}
+
+/// Whether an object in the folder of a snapshot, by its name below the folder, is one that only HBase writes. So the snapshot
+/// without a manifest was complete in HBase.
+pub fn is_of_old_snapshot(below: &str) -> bool {
+    !matches!(below, ".snapshotinfo" | "data.manifest" | ".deleted")
 }
 
 /// Lists the objects of snapshots.
@@ -79,8 +90,8 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
             _ => {}
         }
     }
-    // Whether a folder has a `.snapshotinfo`, and whether it has a manifest that counts.
-    let mut folders = std::collections::BTreeMap::<String, (bool, bool)>::new();
+    // Whether a folder has a `.snapshotinfo`, a manifest, and objects that only HBase writes.
+    let mut folders = std::collections::BTreeMap::<String, (bool, bool, bool)>::new();
     let is_alone = files.capabilities().has(Capability::OneProcess);
     for entry in files.list(&snapshots())? {
         let Some((folder, rest)) = entry.name.below(&snapshots()).and_then(|below| below.split_once('/'))
@@ -90,15 +101,23 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
         if folder.starts_with('.') {
             continue;
         }
-        let (has_info, has_manifest) = folders.entry(folder.to_owned()).or_default();
+        let (has_info, has_manifest, is_old) = folders.entry(folder.to_owned()).or_default();
         *has_info |= rest == ".snapshotinfo";
-        *has_manifest |= rest == "data.manifest" || is_alone;
+        *has_manifest |= rest == "data.manifest";
+        *is_old |= is_of_old_snapshot(rest);
         if rest == "data.manifest" {
             found.manifests.push(entry.name);
         }
     }
-    for (name, (has_info, has_manifest)) in folders {
-        if has_info && has_manifest { found.complete.push(name) } else { found.incomplete.push(name) }
+    for (name, (has_info, has_manifest, is_old)) in folders {
+        if has_info && !has_manifest {
+            found.without_manifest.push(snapshot_info(&name));
+        }
+        if has_info && (has_manifest || is_old || is_alone) {
+            found.complete.push(name);
+        } else {
+            found.incomplete.push(name);
+        }
     }
     Ok(found)
 }
@@ -130,6 +149,12 @@ mod tests {
             files.swap(&snapshot_info("late"), None, b"x").expect("the disk works");
             let found = snapshot_objects(&files).expect("listed");
             assert_eq!((found.complete.len(), found.incomplete.len()), (complete, 1 - complete));
+            assert_eq!(found.without_manifest, [snapshot_info("late")]);
+            let region_file = snapshot("late").join("d41d8cd98f00b204e9800998ecf8427e/f/abc");
+            files.swap(&region_file, None, b"").expect("the disk works");
+            let found = snapshot_objects(&files).expect("listed");
+            assert_eq!(found.complete, ["late"], "a snapshot of format 0");
+            assert_eq!(found.without_manifest, [snapshot_info("late")]);
         }
     }
 }

@@ -434,11 +434,16 @@ impl Master {
     }
 }
 
-/// Whether a snapshot has its manifest, or need not be asked: in storage that one process reaches, a manifest that is gone
-/// is damage, and is reported when it is read. See [`layout::SnapshotObjects::incomplete`].
+/// Whether a snapshot has its manifest, or need not be asked: a manifest that is gone is damage, and one that never was is that
+/// of an older format of HBase. Both are reported when the manifest is read. See [`layout::SnapshotObjects::incomplete`].
 fn has_manifest(files: &dyn Files, name: &str) -> storage::Result<bool> {
     let is_alone = files.capabilities().has(Capability::OneProcess);
-    if is_alone { Ok(true) } else { exists(files, &layout::snapshot_manifest(name)) }
+    if is_alone || exists(files, &layout::snapshot_manifest(name))? {
+        return Ok(true);
+    }
+    let folder = layout::snapshot(name);
+    let objects = files.list(&folder)?;
+    Ok(objects.iter().any(|entry| entry.name.below(&folder).is_some_and(layout::is_of_old_snapshot)))
 }
 
 fn exists(files: &dyn Files, name: &FileName) -> storage::Result<bool> {

@@ -1,7 +1,8 @@
 //! Snapshots as holders of files.
 //!
 //! Every file that a manifest names is kept, wherever the file is, and whether or not the snapshot is complete. While a
-//! snapshot is being taken, all files of its table are kept, because the manifest is not written yet.
+//! snapshot is being taken, all files of its table are kept, because the manifest is not written yet. The same holds for a
+//! snapshot whose manifest is missing: it is damaged, or HBase took it in an older format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,11 +37,11 @@ impl Snapshots {
         Snapshots { files, known: Mutex::default() }
     }
 
-    /// Returns the original places of the files that all manifests name; `None` while a snapshot is being taken, whose
-    /// manifest is not written yet.
+    /// Returns the original places of the files that all manifests name; `None` if a snapshot has no manifest, or has not
+    /// yet, because it is being taken.
     pub(super) fn files_of_all(&self) -> Result<Option<BTreeSet<FileName>>> {
         let objects = layout::snapshot_objects(&*self.files)?;
-        if !objects.running.is_empty() {
+        if !objects.running.is_empty() || !objects.without_manifest.is_empty() {
             return Ok(None);
         }
         let mut all = BTreeSet::new();
@@ -91,7 +92,8 @@ impl FileHolder for Snapshots {
     fn mark_held(&self, files: &[FileName], held: &mut [bool]) -> Result<()> {
         let (objects, tables) = loop {
             let objects = layout::snapshot_objects(&*self.files)?;
-            let tables = objects.running.iter().map(|info| self.table_of(info));
+            let without_manifest = objects.running.iter().chain(&objects.without_manifest);
+            let tables = without_manifest.map(|info| self.table_of(info));
             // A snapshot that was being taken when the list was made, and is not any more, may be complete, with a manifest
             // that the list lacks.
             if let Some(tables) = tables.collect::<Result<Option<BTreeSet<TableName>>>>()? {

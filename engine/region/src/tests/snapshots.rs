@@ -179,6 +179,41 @@ fn a_snapshot_that_cannot_be_read_stops_all_deletions() {
 }
 
 #[test]
+fn all_files_of_a_table_stay_if_a_snapshot_of_it_has_no_manifest() {
+    for capabilities in [Capabilities::ALL, Capabilities::ALL.without(Capability::OneProcess)] {
+        let server = Server::over(Memory::with(capabilities));
+        let region = region_of(&server, "ns:t", &["a", "b"]);
+        let other = region_of(&server, "ns:u", &["a"]);
+        let manifest = region.snapshot(true).expect("listed");
+        let names = names(&manifest);
+        // HBase's format 0: a file of the snapshot's folder stands for each file of a store.
+        let of_region = layout::snapshot("s").join(region.info().encoded_name().as_str()).join("f");
+        for name in &names {
+            server.files.swap(&of_region.join(name), None, b"").expect("the disk works");
+        }
+        let info = pb::SnapshotDescription { table: Some("ns:t".into()), ..Default::default() };
+        server.files.swap(&layout::snapshot_info("s"), None, &info.encode_to_vec()).expect("the disk works");
+        let folder = Server::folder(region.info()).join("f");
+        for region in [region, other] {
+            region.close().expect("closed");
+        }
+        let janitor = server.janitor();
+        for table in ["data/ns/t", "data/ns/u"] {
+            janitor.drop_folder(&FileName::new(table)).expect("dropped");
+        }
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        let archived = server.files.list(&FileName::new("archive")).expect("listed");
+        let archived: Vec<String> = archived.iter().map(|entry| entry.name.to_string()).collect();
+        let mut kept: Vec<String> = names.iter().map(|name| format!("archive/{folder}/{name}")).collect();
+        kept.sort();
+        assert_eq!(archived, kept, "nothing of the other table");
+        delete(&server, "s");
+        janitor.clean_archive(&FileName::root()).expect("cleaned");
+        assert!(server.files.list(&FileName::new("archive")).expect("listed").is_empty());
+    }
+}
+
+#[test]
 fn files_stay_if_their_snapshot_is_completed_while_the_janitor_asks() {
     let server = Arc::new(Server::new());
     let region = region_of(&server, "ns:t", &["a", "b"]);
