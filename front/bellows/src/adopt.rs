@@ -230,7 +230,8 @@ mod tests {
                 let settings = Settings::of_root(&self.root(), None, &self.define(log))?;
                 let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(&self.root())?);
                 let (root, wal_dir) = (settings.root.to_string(), settings.wal_dir.as_ref());
-                log_place::open(&World::real(), &settings.conf, &files, &root, wal_dir)
+                let log = log_place::open(&World::real(), &settings.conf, &files, &root, wal_dir, None)?;
+                Ok::<_, Failure>(log.files)
             };
             let log = found().map_err(|failure| failure.to_string())?;
             let reader = wal::LogReader::open(&log, &storage::FileName::new("WALs"));

@@ -39,20 +39,9 @@ const KEPT_PART: u64 = 8;
 const NOTE_MAX: usize = 16 << 10;
 
 /// Returns the storage of the log that belongs to the data in `files`. Fails if the records of the two places do not
-/// fit each other (see above). Errors call the data `root`; `wal_dir` is the value of `hbase.wal.dir`.
+/// fit each other (see above). Errors call the data `root`; `wal_dir` is the value of `hbase.wal.dir`. If the log is in a bucket of
+/// its own, `meter` counts its requests, or else a meter of the bucket. Returns that meter, and `meter` if the log is elsewhere.
 pub(crate) fn open(
-    world: &World,
-    conf: &Conf,
-    files: &Arc<dyn Files>,
-    root: &str,
-    wal_dir: Option<&Root>,
-) -> Result<Arc<dyn Files>, Failure> {
-    open_metered(world, conf, files, root, wal_dir, None).map(|log| log.files)
-}
-
-/// Like [`open`]. If the log is in a bucket of its own, `meter` counts its requests, or else a meter of the bucket. Returns that
-/// meter, and `meter` if the log is elsewhere.
-pub(crate) fn open_metered(
     world: &World,
     conf: &Conf,
     files: &Arc<dyn Files>,

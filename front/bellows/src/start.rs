@@ -129,8 +129,7 @@ fn serve(
         None => {
             let OpenRoot { files, meter, probe } = root.open(&settings.conf)?;
             let place = root.to_string();
-            let log =
-                log_place::open_metered(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
+            let log = log_place::open(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
             (files, OpenRoot { probe: log.probe.or(probe), ..log })
         }
     };

@@ -111,7 +111,8 @@ impl Folders {
         let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
         let text = root.display().to_string();
         let place = wal_dir.clone().map(Root::Folder);
-        let log = open(&World::real(), &Conf::new(), &files, &text, place.as_ref());
+        let log =
+            open(&World::real(), &Conf::new(), &files, &text, place.as_ref(), None).map(|log| log.files);
         let log = log.map_err(|it| it.to_string())?;
         let (folder, options) = (FileName::new(LOG_FOLDER), wal::Options::default());
         let (log, _) = wal::Log::open(World::real(), log, folder, options).expect("a log");
