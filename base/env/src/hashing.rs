@@ -1,8 +1,8 @@
-//! Hash maps whose iteration order follows from a simulation's seed.
+//! Hash maps whose iteration order is the same in each run of a simulation, whatever its seed.
 //!
 //! The standard library seeds each map from the operating system, so that clients cannot choose keys that collide. The
-//! maps of this module are seeded in the same way. Inside a simulation they all share one seed, because their iteration
-//! order must be the same in each run.
+//! maps of this module are seeded in the same way. Inside a simulation they all share one constant, because a run must be
+//! repeatable.
 
 #[cfg(not(debug_assertions))]
 pub use std::hash::RandomState as HashState;
