@@ -101,12 +101,13 @@ kinds! {
     };
     /// The class of a store engine, with or without HBase's package.
     StoreEngineName: String, "", |text: &str| {
-        const KNOWN: [&str; 3] = ["DefaultStoreEngine", "DateTieredStoreEngine", "StripeStoreEngine"];
+        const KNOWN: [&str; 4] =
+            ["DefaultStoreEngine", "DateTieredStoreEngine", "StripeStoreEngine", "PersistedStoreEngine"];
         let name = text.strip_prefix("org.apache.hadoop.hbase.regionserver.").unwrap_or(text);
         KNOWN
             .contains(&name)
             .then(|| name.to_owned())
-            .ok_or("DefaultStoreEngine, DateTieredStoreEngine or StripeStoreEngine")
+            .ok_or("DefaultStoreEngine, DateTieredStoreEngine, StripeStoreEngine or PersistedStoreEngine")
     };
     /// The class of a throughput controller for compactions, with or without HBase's package.
     ThroughputControllerName: String, "", |text: &str| {
@@ -264,6 +265,14 @@ mod tests {
         assert_eq!(Size::parse("2GB"), Ok(2 << 30));
         assert_eq!(Size::parse("0x10"), Ok(16));
         assert!(Size::parse("99999999999999999999").is_err() && Size::parse("20000000t").is_err());
+    }
+
+    #[test]
+    fn the_engine_of_amazons_site_files_is_known() {
+        let class =
+            |name: &str| StoreEngineName::parse(&format!("org.apache.hadoop.hbase.regionserver.{name}"));
+        assert_eq!(class("PersistedStoreEngine"), Ok("PersistedStoreEngine".to_owned()));
+        assert!(class("SomeEngine").expect_err("unknown").contains("PersistedStoreEngine"));
     }
 
     #[test]

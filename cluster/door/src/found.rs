@@ -88,6 +88,11 @@ pub(crate) fn choice<'a>(table: &'a TableDescriptor, family: &'a FamilyDescripto
     TrackerChoice::of_family(table, family, TrackerKind::Default.as_str())
 }
 
+/// Whether this is the table in which the HBase of Amazon EMR keeps the names of store files.
+pub(crate) fn is_file_table(table: &TableName) -> bool {
+    table.as_str() == "hbase:storefile"
+}
+
 /// Reads the `.regioninfo` of a region's folder.
 pub(crate) fn read_region_info(files: &dyn Files, folder: &FileName) -> Result<RegionInfo> {
     let name = folder.join(".regioninfo");

@@ -7,13 +7,15 @@ use bytes::Bytes;
 use env::World;
 use proto::catalog::{RegionRow, TableState};
 use proto::region_info::META_ENCODED_NAME;
-use proto::{EncodedName, RegionInfo, TableName, pb, pbuf};
-use region::{FoundBy, FoundStore, side_by_side};
+use proto::{EncodedName, FamilyDescriptor, RegionInfo, TableDescriptor, TableName, pb, pbuf};
+use region::{FoundBy, FoundStore, NamedStore, side_by_side};
 use storage::{FileName, Files, Kind};
 
 use crate::catalog::Catalog;
+use crate::file_table::FileTable;
 use crate::found::{
-    FoundRegion, FoundTable, Keeper, LogEnds, OnDisk, STORES_AT_ONCE, Shutdown, read_region_info,
+    FoundRegion, FoundTable, Keeper, LogEnds, OnDisk, STORES_AT_ONCE, Shutdown, is_file_table,
+    read_region_info,
 };
 use crate::losses::{self, Report};
 use crate::peek::read_rows;
@@ -66,7 +68,7 @@ pub fn look(
     }
     losses::of_logs(&logs, ends, ended, &mut report);
     let mut inventory = Inventory { tables: Vec::new(), rows: Vec::new(), logs, report };
-    inventory.read_tables(files, world, Keeper::HBase)?;
+    inventory.read_tables(&Source { files, world, keeper: Keeper::HBase, ends })?;
     losses::of_root(&**files, &inventory.tables, &mut inventory.report)?;
     Ok(inventory)
 }
@@ -76,8 +78,40 @@ pub fn look(
 pub(crate) fn inventory(files: &Arc<dyn Files>, world: &World) -> Result<Inventory> {
     let mut inventory =
         Inventory { tables: Vec::new(), rows: Vec::new(), logs: Vec::new(), report: Report::default() };
-    inventory.read_tables(files, world, Keeper::Bellows)?;
+    inventory.read_tables(&Source { files, world, keeper: Keeper::Bellows, ends: LogEnds::Shown })?;
     Ok(inventory)
+}
+
+/// The root that is read, and how its files are found.
+struct Source<'a> {
+    files: &'a Arc<dyn Files>,
+    world: &'a World,
+    keeper: Keeper,
+    ends: LogEnds,
+}
+
+impl Source<'_> {
+    /// Finds the files of a family in a region. If the family's tracker is DEFAULT, and `file_table` names files of the
+    /// store, these count instead of all in the folder. Fails with a sentence.
+    fn find(
+        &self,
+        table: &TableDescriptor,
+        family: &FamilyDescriptor,
+        region: &RegionInfo,
+        file_table: Option<&FileTable<'_>>,
+    ) -> std::result::Result<NamedStore, String> {
+        let folder = layout::region_folder(region);
+        let by = self.keeper.found_by(table, family).unwrap_or(FoundBy::Folder);
+        let file_table = file_table.filter(|_| by == FoundBy::Folder);
+        let names = file_table.and_then(|table| table.names(region, family.name()));
+        let found = match names.transpose()? {
+            Some(names) => NamedStore::find(self.files, &folder, region, family, &names),
+            None => {
+                FoundStore::find(self.files, &folder, region, family, by, self.world).map(NamedStore::from)
+            }
+        };
+        found.map_err(|cause| cause.to_string())
+    }
 }
 
 impl Inventory {
@@ -89,7 +123,8 @@ impl Inventory {
         }
     }
 
-    fn read_tables(&mut self, files: &Arc<dyn Files>, world: &World, keeper: Keeper) -> Result<()> {
+    fn read_tables(&mut self, source: &Source<'_>) -> Result<()> {
+        let &Source { files, world, keeper, ends } = source;
         let disk = OnDisk::list(&**files)?;
         let meta = read_meta(files, world, keeper)?;
         let recovered = recovered(&self.logs, META_ENCODED_NAME.as_bytes(), world)?;
@@ -99,7 +134,10 @@ impl Inventory {
         names.extend(content.regions.keys().chain(content.states.keys()).cloned());
         names.remove(&TableName::meta());
         self.tables.push(meta);
-        for name in names {
+        // The table that names the files of all others is read first.
+        let (first, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_file_table);
+        let mut file_table = None;
+        for name in first.into_iter().chain(others) {
             let rows = content.regions.remove(&name).unwrap_or_default();
             let state = content.states.get(&name).copied();
             if rows.is_empty() && state.is_none() {
@@ -125,7 +163,12 @@ impl Inventory {
             let mut table = FoundTable { descriptor, state, regions: Vec::new() };
             let folders =
                 disk.regions.get(&name).into_iter().flatten().map(|(folder, _)| folder.clone()).collect();
-            table.add_all(files, world, keeper, &rows, folders, &mut self.report)?;
+            table.add_all(source, &rows, folders, file_table.as_ref(), &mut self.report)?;
+            if keeper == Keeper::HBase && is_file_table(&name) {
+                let may_be_old = ends == LogEnds::Hidden && self.logs.iter().any(|log| !log.is_closed);
+                let (regions, logs) = ((&table, &serving(&rows)), (&self.logs[..], may_be_old));
+                file_table = Some(FileTable::read(files, world, regions, logs, &mut self.report)?);
+            }
             self.rows.extend(rows);
             self.tables.push(table);
         }
@@ -134,16 +177,16 @@ impl Inventory {
 }
 
 impl FoundTable {
-    /// Adds the regions that hbase:meta or a folder names.
+    /// Adds the regions that hbase:meta or a folder names. `file_table` names the files of stores.
     fn add_all(
         &mut self,
-        files: &Arc<dyn Files>,
-        world: &World,
-        keeper: Keeper,
+        source: &Source<'_>,
         rows: &[RegionRow],
         mut folders: BTreeSet<EncodedName>,
+        file_table: Option<&FileTable<'_>>,
         report: &mut Report,
     ) -> Result<()> {
+        let keeper = source.keeper;
         let mut infos = Vec::new();
         for info in rows.iter().map(|row| &row.region) {
             if folders.remove(info.encoded_name()) {
@@ -161,30 +204,33 @@ impl FoundTable {
         }
         // In a root of this project only regions that serve rows must be whole. If a child still needs a file of its
         // parent, the child cannot be opened without it.
-        let serving = rows.iter().map(|row| &row.region).filter(|info| !info.is_split());
-        let serving: BTreeSet<&EncodedName> = serving.map(RegionInfo::encoded_name).collect();
+        let serving = serving(rows);
         let must_be_whole =
             |info: &RegionInfo| keeper == Keeper::HBase || serving.contains(info.encoded_name());
         // Folders without a row in hbase:meta remain: those of merged regions, and those that HBase's CatalogJanitor
         // has not deleted yet.
         for folder in folders {
             let folder = layout::region(self.descriptor.name(), &folder);
-            match read_region_info(&**files, &folder) {
+            match read_region_info(&**source.files, &folder) {
                 Ok(info) => infos.push(info),
                 Err(error) => report.notes(format!("{folder} is left as it is: {error}")),
             }
         }
+        // A parent may have lost its names or some of its files already. Its children name the files that they need.
+        let file_table_of = |info: &RegionInfo| file_table.filter(|_| serving.contains(info.encoded_name()));
         let families = self.descriptor.families();
         let stores: Vec<_> =
             infos.iter().flat_map(|info| families.iter().map(move |family| (info, family))).collect();
         let found = side_by_side("adopt", STORES_AT_ONCE, &stores, |(info, family)| {
-            let by = keeper.found_by(&self.descriptor, family).unwrap_or(FoundBy::Folder);
-            Ok::<_, Error>(FoundStore::find(files, &layout::region_folder(info), info, family, by, world))
+            Ok::<_, Error>(source.find(&self.descriptor, family, info, file_table_of(info)))
         })?;
         let mut found = found.into_iter();
         for info in infos {
-            let must_be_whole = must_be_whole(&info);
-            self.add(info, must_be_whole, &mut found, report);
+            let (must_be_whole, file_table) = (must_be_whole(&info), file_table_of(&info));
+            self.add(info, must_be_whole, &mut found, file_table, report);
+        }
+        if let Some(file_table) = file_table {
+            file_table.report_listed_folders(self, &serving, report);
         }
         Ok(())
     }
@@ -195,7 +241,8 @@ impl FoundTable {
         &mut self,
         info: RegionInfo,
         must_be_whole: bool,
-        found: &mut impl Iterator<Item = region::Result<FoundStore>>,
+        found: &mut impl Iterator<Item = std::result::Result<NamedStore, String>>,
+        file_table: Option<&FileTable<'_>>,
         report: &mut Report,
     ) {
         let folder = layout::region_folder(&info);
@@ -214,6 +261,10 @@ impl FoundTable {
                     continue;
                 }
             };
+            if let Some(file_table) = file_table {
+                is_whole &= file_table.report_store(&info, family.name(), &found, report);
+            }
+            let found = found.store;
             for file in &found.ignored {
                 report.notes(format!("{file} is passed over, as HBase does, and removed later"));
             }
@@ -231,6 +282,12 @@ impl FoundTable {
             self.regions.push(FoundRegion { info, folder, stores });
         }
     }
+}
+
+/// Returns the regions that serve rows, of those that hbase:meta names.
+fn serving(rows: &[RegionRow]) -> BTreeSet<EncodedName> {
+    let regions = rows.iter().map(|row| &row.region).filter(|info| !info.is_split());
+    regions.map(|info| info.encoded_name().clone()).collect()
 }
 
 pub(crate) fn check_version(files: &dyn Files) -> Result<()> {

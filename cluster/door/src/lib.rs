@@ -6,11 +6,13 @@
 //!                              └─ Report: what blocks, what is left behind, what is worth knowing
 //! ```
 //!
-//! [`look`] reads everything on which an adoption depends, and writes nothing: descriptors, hbase:meta, the master's
-//! procedures, the head of every store file, and the logs of killed servers. Then the changes are made in this order:
+//! [`look`] reads everything on which an adoption depends, and writes nothing: descriptors, hbase:meta,
+//! `hbase:storefile`, the master's procedures, the head of every store file, and the logs of killed servers. Then the
+//! changes are made in this order:
 //!
-//! 1. [`adopt()`] writes a file list for each store whose files are all files in its folder. Tables keep the tracker
-//!    that they name. A descriptor that names none gets DEFAULT, the only tracker of HBase's older releases.
+//! 1. [`adopt()`] writes a file list for each store that has none. Its files are all files in its folder, or those that
+//!    `hbase:storefile` names. Tables keep the tracker that they name. A descriptor that names none gets DEFAULT, the
+//!    only tracker of HBase's older releases.
 //! 2. [`adopt()`] copies the writes that are only in HBase's logs to a log of this project, from which the next start
 //!    recovers.
 //! 3. The caller writes the version file of this project. From then on the root is no longer HBase's.
@@ -31,6 +33,7 @@
 mod adopt;
 mod catalog;
 mod error;
+mod file_table;
 mod found;
 mod fsck;
 mod hand_back;

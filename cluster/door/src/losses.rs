@@ -8,7 +8,7 @@ use proto::descriptor::tracker::TRACKER;
 use storage::{FileName, Files, Kind};
 
 use crate::Result;
-use crate::found::{FoundTable, Keeper, LogEnds, Shutdown, choice};
+use crate::found::{FoundTable, Keeper, LogEnds, Shutdown, choice, is_file_table};
 use crate::replay::LogFile;
 
 /// The findings about an adoption, in sentences that name the thing and what to do.
@@ -107,6 +107,10 @@ pub(crate) fn of_table(table: &TableDescriptor, report: &mut Report) {
         }
     }
     let mut plain = table.clone();
+    if is_file_table(name) {
+        // It names a policy that Bellows does not have. Nothing is written to the table any more, so it does not grow.
+        plain.attributes_mut().remove(b"SPLIT_POLICY");
+    }
     for (key, value) in table.attributes().iter() {
         let Ok(key) = std::str::from_utf8(key) else { continue };
         if !key.to_ascii_lowercase().starts_with("coprocessor$") {

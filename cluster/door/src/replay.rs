@@ -68,6 +68,11 @@ impl LogFile {
     pub(crate) fn has(&self, region: &[u8]) -> bool {
         self.extents.contains_key(region)
     }
+
+    /// Returns the lowest sequence id of this region's writes in the file.
+    pub(crate) fn lowest(&self, region: &[u8]) -> Option<u64> {
+        self.extents.get(region).map(|extent| extent.0)
+    }
 }
 
 /// Passes each write of a file to `act`, and returns the reader at the file's end.

@@ -68,7 +68,8 @@ impl CompactionPolicy {
     /// stands for the engine that leaves the choice to the policy's own key.
     pub fn of_engine(name: &str) -> Option<Option<CompactionPolicy>> {
         match class(name) {
-            "DefaultStoreEngine" => Some(None),
+            // Amazon EMR's engine compacts like the default one; it only keeps the names of files elsewhere.
+            "DefaultStoreEngine" | "PersistedStoreEngine" => Some(None),
             "DateTieredStoreEngine" => Some(Some(CompactionPolicy::DateTiered)),
             "StripeStoreEngine" => Some(Some(CompactionPolicy::Stripe)),
             _ => None,

@@ -15,8 +15,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use cache::Cache;
+use cache::{Cache, Caching};
+use cell::SequenceId;
 use env::World;
+use proto::descriptor::FamilyOptions;
 use proto::{FamilyDescriptor, RegionInfo, pb, pbuf};
 use storage::{FileName, Files, Kind};
 
@@ -60,6 +62,8 @@ pub struct FoundStore {
     pub missing_mob_files: Vec<MissingMobFile>,
     /// Number of files that may refer to MOB files and do not name them, as HBase before 2.5 wrote them.
     pub without_mob_list: usize,
+    /// The sequence id up to which the files have all writes of the store.
+    pub(crate) max_sequence: SequenceId,
 }
 
 /// A MOB file that a store file names and that does not exist.
@@ -78,6 +82,53 @@ impl fmt::Display for MissingMobFile {
     }
 }
 
+/// Finds and opens the files of one store.
+pub(crate) struct Finder<'a> {
+    files: &'a Arc<dyn Files>,
+    pub(crate) folder: FileName,
+    options: FamilyOptions,
+    caching: Caching,
+    cache: Arc<Cache>,
+    open_files: Arc<OpenFiles>,
+}
+
+impl<'a> Finder<'a> {
+    /// Prepares to open the files of `family` in the region `info`, whose folder is `region`.
+    pub(crate) fn of_store(
+        files: &'a Arc<dyn Files>,
+        region: &FileName,
+        info: &RegionInfo,
+        family: &FamilyDescriptor,
+    ) -> Result<Finder<'a>> {
+        let options = family.options().map_err(Error::Schema)?;
+        Ok(Finder {
+            files,
+            folder: Region::store_folder(region, family.name()),
+            caching: Store::caching(info, &options),
+            options,
+            cache: Arc::new(Cache::with_bytes(0)),
+            open_files: Arc::default(),
+        })
+    }
+
+    /// Returns the files in the store's folder that HBase's DEFAULT tracker takes; adds the files that it ignores to
+    /// `ignored`.
+    pub(crate) fn in_folder(&self, ignored: &mut Vec<FileName>) -> Result<Vec<Listed>> {
+        named_by_folder(&**self.files, &self.folder, ignored)
+    }
+
+    /// Opens a file.
+    pub(crate) fn open(&self, listed: Listed) -> Result<StoreFile> {
+        let opener = FileOpener {
+            files: &**self.files,
+            cache: &self.cache,
+            caching: &self.caching,
+            open_files: &self.open_files,
+        };
+        StoreFile::open(&opener, &self.folder, listed)
+    }
+}
+
 impl FoundStore {
     /// Finds the files of `family` in the region with the folder `region`, and opens each of them. Writes nothing.
     ///
@@ -91,41 +142,47 @@ impl FoundStore {
         by: FoundBy,
         world: &World,
     ) -> Result<FoundStore> {
-        let folder = Region::store_folder(region, family.name());
+        let finder = Finder::of_store(files, region, info, family)?;
         let mut found = FoundStore::default();
-        let (cache, open_files) = (Arc::new(Cache::with_bytes(0)), Arc::<OpenFiles>::default());
-        let options = family.options().map_err(Error::Schema)?;
-        let caching = Store::caching(info, &options);
-        let opener =
-            FileOpener { files: &**files, cache: &cache, caching: &caching, open_files: &open_files };
         let named = match by {
-            FoundBy::Folder => named_by_folder(&**files, &folder, &mut found.ignored)?,
-            FoundBy::List => Tracker::open(Arc::clone(files), &folder, world.clone(), Access::Reader)?.1,
+            FoundBy::Folder => finder.in_folder(&mut found.ignored)?,
+            FoundBy::List => {
+                Tracker::open(Arc::clone(files), &finder.folder, world.clone(), Access::Reader)?.1
+            }
         };
+        found.take(&finder, named, by)?;
+        Ok(found)
+    }
+
+    /// Opens the files `named`, and adds them. With [`FoundBy::Folder`] passes over those that a compaction has replaced.
+    pub(crate) fn take(&mut self, finder: &Finder<'_>, named: Vec<Listed>, by: FoundBy) -> Result<()> {
         let (mut gone, mut mob_files) = (BTreeSet::new(), Vec::new());
         for listed in named {
-            let file = StoreFile::open(&opener, &folder, listed)?;
+            let file = finder.open(listed)?;
             gone.extend(replaced_by(&file)?);
-            found.bytes += file.size();
-            found.shared += usize::from(!file.name.is_own());
+            self.bytes += file.size();
+            self.shared += usize::from(!file.name.is_own());
+            self.max_sequence = self.max_sequence.max(file.max_sequence());
             mob_files.push((file.listed.name.clone(), MobFileRefs::of_file(&file.reader)?));
-            found.listed.push(Listed { size: file.reader.size(), ..file.listed });
+            self.listed.push(Listed { size: file.reader.size(), ..file.listed });
         }
         if by == FoundBy::Folder {
             let is_gone = |listed: &mut Listed| gone.contains(&listed.name);
-            let replaced = found.listed.extract_if(.., is_gone).collect::<Vec<_>>();
-            found.bytes -= replaced.iter().map(|listed| listed.size).sum::<u64>();
-            found.replaced = replaced.iter().map(|listed| folder.join(&listed.name)).collect();
+            let replaced = self.listed.extract_if(.., is_gone).collect::<Vec<_>>();
+            self.bytes -= replaced.iter().map(|listed| listed.size).sum::<u64>();
+            self.replaced = replaced.iter().map(|listed| finder.folder.join(&listed.name)).collect();
             mob_files.retain(|(name, _)| !gone.contains(name));
         }
         let mut checked = BTreeSet::new();
         for (name, refs) in mob_files {
             match refs {
-                Some(refs) => found.check_mob_files(&**files, &folder, &name, &refs, &mut checked)?,
-                None => found.without_mob_list += usize::from(options.is_mob),
+                Some(refs) => {
+                    self.check_mob_files(&**finder.files, &finder.folder, &name, &refs, &mut checked)?;
+                }
+                None => self.without_mob_list += usize::from(finder.options.is_mob),
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Looks for the MOB files that the store file `name` names. `checked` has those that earlier files have named.

@@ -1,6 +1,9 @@
 //! Tests that root folders that Apache HBase wrote are adopted, and that the engine finds every row in them.
 #![expect(clippy::disallowed_methods, reason = "the files of this folder are what the tests are about")]
 
+#[path = "roots/file_table.rs"]
+mod file_table;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;

@@ -21,7 +21,8 @@ keys! {
     COMPACTION_MAX_SIZE_OFF_PEAK: Size = "hbase.hstore.compaction.max.size.offpeak", "9223372036854775807";
     /// How the files of a compaction are chosen: DefaultStoreEngine uses the policy in
     /// `hbase.hstore.defaultengine.compactionpolicy.class`, DateTieredStoreEngine compacts files of one window of time,
-    /// StripeStoreEngine files of one range of rows (a stripe).
+    /// StripeStoreEngine files of one range of rows (a stripe). PersistedStoreEngine, of Amazon EMR, has the effect of
+    /// DefaultStoreEngine.
     ENGINE: StoreEngineName = "hbase.hstore.engine.class", "org.apache.hadoop.hbase.regionserver.DefaultStoreEngine";
     /// How DefaultStoreEngine chooses: ExploringCompactionPolicy, RatioBasedCompactionPolicy, FIFOCompactionPolicy
     /// (deletes files whose cells have all expired) or DateTieredCompactionPolicy.

@@ -196,6 +196,7 @@ fn classes_have_hbases_names() {
         |name: &str| CompactionPolicy::of_engine(&format!("org.apache.hadoop.hbase.regionserver.{name}"));
     assert_eq!(engine("DateTieredStoreEngine"), Some(Some(CompactionPolicy::DateTiered)));
     assert_eq!(engine("DefaultStoreEngine"), Some(None));
+    assert_eq!(engine("PersistedStoreEngine"), Some(None), "of Amazon EMR");
     assert_eq!(engine("SomeEngine"), None);
 }
 
