@@ -21,7 +21,7 @@ use crate::losses::{self, Report};
 use crate::peek::read_rows;
 use crate::procedures;
 use crate::replay::{LOGS, LogFile, logs_of_servers, recovered};
-use crate::{Error, Result};
+use crate::{Error, Result, snapshots};
 
 /// The layout version of HBase 2.x.
 const LAYOUT: &str = "8";
@@ -70,6 +70,7 @@ pub fn look(
     let mut inventory = Inventory { tables: Vec::new(), rows: Vec::new(), logs, report };
     inventory.read_tables(&Source { files, world, keeper: Keeper::HBase, ends })?;
     losses::of_root(&**files, &inventory.tables, &mut inventory.report)?;
+    snapshots::check(&**files, &mut inventory.report)?;
     Ok(inventory)
 }
 

@@ -42,6 +42,7 @@ mod losses;
 mod peek;
 mod procedures;
 mod replay;
+mod snapshots;
 
 pub use adopt::{OwnLog, adopt};
 pub use error::{Error, Result};
