@@ -131,18 +131,20 @@ fn a_change_that_reopens_no_region_is_stored_and_reaches_a_region_when_it_is_ope
 
 #[test]
 fn a_change_that_needs_reopened_regions_is_refused_if_none_may_be_reopened() {
-    let coprocessor = ("coprocessor$1", "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1|");
+    type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], String);
+    const COPROCESSOR: (&str, &str) =
+        ("coprocessor$1", "|org.apache.hadoop.hbase.coprocessor.AggregateImplementation|1|");
     let families = "Cannot add or remove column families when this modification won't reopen regions.";
     let property =
         |key: &str| format!("Can not modify {key} of a table when modification won't reopen regions");
-    let refused: [(&[&str], &[(&str, &str)], String); 7] = [
+    let refused: [Case; 7] = [
         (&["f"], &[], families.into()),
         (&["f", "g", "h"], &[], families.into()),
         // HBase allows this, because the number of families stays the same.
         (&["f", "h"], &[], families.into()),
         (
             &["f", "g"],
-            &[coprocessor],
+            &[COPROCESSOR],
             "Can not modify Coprocessor when table modification won't reopen regions".into(),
         ),
         (&["f", "g"], &[("REGION_REPLICATION", "3")], property("REGION_REPLICATION")),
@@ -159,8 +161,8 @@ fn a_change_that_needs_reopened_regions_is_refused_if_none_may_be_reopened() {
         assert_eq!(descriptor(&life, "t"), old);
     }
     // With a coprocessor that stays, other attributes may change.
-    let with_one = with_attributes(schema("t", &["f", "g"]), &[coprocessor]);
+    let with_one = with_attributes(schema("t", &["f", "g"]), &[COPROCESSOR]);
     life.done(life.master.modify_table(&pb_name("t"), &with_one, None)).expect("reopened");
-    let with_two = with_attributes(schema("t", &["f", "g"]), &[coprocessor, ("READONLY", "true")]);
+    let with_two = with_attributes(schema("t", &["f", "g"]), &[COPROCESSOR, ("READONLY", "true")]);
     life.done(life.master.modify_table_without_reopening(&pb_name("t"), &with_two, None)).expect("stored");
 }
