@@ -7,9 +7,10 @@
 //! 1. Check that everything is in store files that can be read, and nothing is unfinished; otherwise change nothing.
 //! 2. In stores of families that do not name the tracker FILE, move files that the list does not name to the archive:
 //!    HBase counts all files in the folder there.
-//! 3. Write `MasterData` again.
-//! 4. Delete this project's log and its own small objects.
-//! 5. The caller deletes the version file of this project. From then on the root is HBase's.
+//! 3. Link MOB files of other tables, which the store files of clones name: HBase's cleaners know them by their links.
+//! 4. Write `MasterData` again.
+//! 5. Delete this project's log and its own small objects.
+//! 6. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
 //! After a crash before the last step the root is still this project's, and all steps may be repeated.
 
@@ -45,6 +46,7 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     check_flushed(&inventory, files, log, world)?;
     inventory.check_blockers()?;
     make_folders_exact(&inventory, files)?;
+    link_mob_files(&inventory, files)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
     delete_own_logs(&**log)?;
@@ -68,6 +70,18 @@ fn make_folders_exact(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<(
                         .make_folder_exact(files, &region.folder, family)
                         .map_err(Error::of_region(&region.folder))?;
                 }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn link_mob_files(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
+    for table in &inventory.tables {
+        for region in &table.regions {
+            for (store, family) in region.stores.iter().zip(table.descriptor.families()) {
+                let linked = store.link_mob_files(files, &region.folder, family);
+                linked.map_err(Error::of_region(&region.folder))?;
             }
         }
     }

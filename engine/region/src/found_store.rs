@@ -19,13 +19,14 @@ use cache::{Cache, Caching};
 use cell::SequenceId;
 use env::World;
 use proto::descriptor::FamilyOptions;
-use proto::{FamilyDescriptor, RegionInfo, pb, pbuf};
+use proto::{FamilyDescriptor, RegionInfo, TableName, pb, pbuf};
 use storage::{FileName, Files, Kind};
 
 use crate::janitor::archive;
 use crate::mob_format::names::{MOB_FILE_REFS, MobFileRefs};
 use crate::open_files::OpenFiles;
 use crate::options::Access;
+use crate::refer::write_mob_link;
 use crate::region::Region;
 use crate::store::Store;
 use crate::store_file::name::ARCHIVE;
@@ -60,6 +61,8 @@ pub struct FoundStore {
     pub shared: usize,
     /// The MOB files that the store's files name and that do not exist, each once.
     pub missing_mob_files: Vec<MissingMobFile>,
+    /// The MOB files of other tables that the store's files name, as in a clone: the table, and the file's name.
+    mob_files_of_others: BTreeSet<(TableName, String)>,
     /// Number of files that may refer to MOB files and do not name them, as HBase before 2.5 wrote them.
     pub without_mob_list: usize,
     /// The sequence id up to which the files have all writes of the store.
@@ -195,7 +198,12 @@ impl FoundStore {
         checked: &mut BTreeSet<FileName>,
     ) -> Result<()> {
         for (table, file) in refs.iter() {
-            let place = StorePlace::of_folder(folder).zip(table.parse().ok());
+            let place = StorePlace::of_folder(folder).zip(table.parse::<TableName>().ok());
+            if let Some((here, table)) = &place
+                && here.table != *table
+            {
+                self.mob_files_of_others.insert((table.clone(), file.to_owned()));
+            }
             let places = place.map(|(here, table)| here.mob_places_of(&table, file)).ok_or_else(|| {
                 Error::Corrupt {
                     file: folder.join(name).to_string(),
@@ -243,6 +251,22 @@ impl FoundStore {
 }
 
 impl FoundStore {
+    /// Writes a link and a back reference for each MOB file of another table that the store's files name, as HBase does
+    /// when it clones a snapshot. Without them HBase's cleaners delete the file when the other table no longer names it.
+    /// Returns the number of links. They are durable when this returns. The call may be repeated.
+    pub fn link_mob_files(
+        &self,
+        files: &Arc<dyn Files>,
+        region: &FileName,
+        family: &FamilyDescriptor,
+    ) -> Result<usize> {
+        let folder = Region::store_folder(region, family.name());
+        for (table, file) in &self.mob_files_of_others {
+            write_mob_link(&**files, &folder, table, file)?;
+        }
+        Ok(self.mob_files_of_others.len())
+    }
+
     /// Moves files that the store's list does not name to the archive, so that HBase's DEFAULT tracker finds exactly
     /// the files of the list. In the archive HBase finds the files that links and snapshots need. Returns the number of
     /// moved files. The moves are durable when this returns. The call may be repeated.

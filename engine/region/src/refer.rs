@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::{EncodedName, RegionInfo};
+use proto::{EncodedName, RegionInfo, TableName};
 use storage::{FileName, FileWriter, Files, Kind};
 
 use crate::open_files::PinnedFile;
@@ -176,6 +176,23 @@ pub(crate) fn write_link(
     let name = name.to_string();
     write_anew(files, &heir.join(&name), &content)?;
     Ok(Listed { name, size: listed.size, reference: listed.reference.clone() })
+}
+
+/// Writes a link to the MOB file `file` of `table`, for the table with the store `folder`: HBase keeps a MOB file while a
+/// table has a link to it among its own MOB files.
+pub(crate) fn write_mob_link(
+    files: &dyn Files,
+    folder: &FileName,
+    table: &TableName,
+    file: &str,
+) -> Result<()> {
+    let here = place_of(folder)?;
+    let (own, origin) = (here.mob_place(&here.table), here.mob_place(table));
+    let name = StoreFileName { link: None, file: file.to_owned(), parent: None };
+    let name = StoreFileName::link(&origin, &name)
+        .map_err(|error| no_place_of_link(&origin.folder(), error.to_string()))?;
+    write_anew(files, &origin.back_references(file).join(&own.as_back_reference()), b"")?;
+    write_anew(files, &own.mob_folder().join(&name.to_string()), b"")
 }
 
 /// Returns the half of the files of `parent` that `child` takes over. In a merge, this is the top half from the

@@ -6,9 +6,9 @@ use proto::EncodedName;
 
 use super::file_life::Server;
 use super::*;
-use crate::CatalogRegions;
 use crate::mob_format::names::MobFileRefs;
 use crate::store_file::StoreFile;
+use crate::{CatalogRegions, FoundBy, FoundStore};
 
 /// The catalog of a local disk, of which the janitor does not ask for it.
 struct NoCatalog;
@@ -396,6 +396,33 @@ fn halves_clones_and_snapshots_hold_mob_files() {
     compact(&clone, true);
     clone.clean(&server.janitor(), Search::Folders).expect("cleaned");
     assert_eq!((clean(), all(&clone)), (2, before));
+}
+
+#[test]
+fn on_the_way_back_to_hbase_a_clone_gets_links_to_the_mob_files_of_its_source() {
+    let server = Server::new();
+    let region = open(&server, "ns:t");
+    put(&region, "a", 1, &value('v', 20));
+    flush(&region);
+    let file = mob_files(&server).remove(0);
+    let clone = Server::info("other", 9);
+    let folder = Server::folder(&clone);
+    region.write_heir(&folder, &InheritedFiles::Links).expect("written");
+    let files: Arc<dyn Files> = Arc::new(server.files.clone());
+    let link = |folder: &FileName, info: &RegionInfo| {
+        let found = FoundStore::find(&files, folder, info, &mob_family(), FoundBy::List, &server.world)
+            .expect("found");
+        found.link_mob_files(&files, folder, &mob_family()).expect("written")
+    };
+    assert_eq!(link(&Server::folder(region.info()), region.info()), 0, "its MOB files are its own");
+    assert_eq!((link(&folder, &clone), link(&folder, &clone)), (1, 1));
+    let of_table = |table: &str| layout::mob_region(&table.parse().expect("a name")).to_string();
+    let (source, own) = (of_table("ns:t"), of_table("other"));
+    let links = server.files.list(&FileName::new("mobdir/data/default/other")).expect("listed");
+    let names: Vec<_> = links.iter().map(|entry| entry.name.to_string()).collect();
+    assert_eq!(names, [format!("mobdir/data/default/other/{own}/f/ns=t={source}-{file}")]);
+    let back = format!("archive/data/ns/t/{source}/f/.links-{file}/{own}.other");
+    assert!(server.files.read(&FileName::new(back), 10).expect("a back reference").is_empty());
 }
 
 #[test]
