@@ -226,6 +226,7 @@ impl Options {
             flush_budget: Arc::default(),
             open_files: Arc::new(OpenFiles::keeping(count(&store::MOB_FILE_CACHE_SIZE)?)),
             first_abort: Arc::default(),
+            is_fenced: Arc::default(),
             refused_writes: Arc::default(),
             in_memory_compaction: level(&region::IN_MEMORY_COMPACTION)?,
             in_memory_compaction_of_system: level(&region::SYSTEM_IN_MEMORY_COMPACTION)?,

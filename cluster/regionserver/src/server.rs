@@ -547,6 +547,7 @@ impl RegionServer {
             flush_budget: Arc::clone(&first.flush_budget),
             open_files: Arc::clone(&first.open_files),
             first_abort: Arc::clone(&first.first_abort),
+            is_fenced: Arc::clone(&first.is_fenced),
             refused_writes: Arc::clone(&first.refused_writes),
             ..of_regions
         };
@@ -590,6 +591,11 @@ impl RegionServer {
     /// end, and the next start opens the region.
     pub fn region_aborted(&self) -> impl Future<Output = String> + Send + use<> {
         self.foundation.region_options.first_abort.happened()
+    }
+
+    /// Whether a region was aborted because another server has taken its files.
+    pub fn is_fenced(&self) -> bool {
+        self.foundation.region_options.is_fenced.load(Ordering::Acquire)
     }
 
     /// Refuses calls while the server stops.

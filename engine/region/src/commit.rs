@@ -44,7 +44,7 @@ impl Region {
     /// Fails with [`Error::NotServing`] if the region is closing and `while_closing` is `false`, because its next owner
     /// may have read the list already. Fails with [`Error::Broken`] if the store no longer lists a file to be removed.
     /// Fails with [`Error::Aborted`] after an abort, because the next opening, which completes unfinished changes, must
-    /// find the lists unchanged.
+    /// find the lists unchanged. Fails with [`Error::Fenced`], and aborts the region, if another server has taken the list.
     pub(crate) fn commit(&self, store: &Store, commit: Commit<'_>) -> Result<StoreChange> {
         let Commit { remove, add, are_oldest, view, while_closing, marker } = commit;
         self.check_owner().inspect_err(|_| add.iter().for_each(|file| file.forget_blocks()))?;
@@ -81,7 +81,7 @@ impl Region {
                 self.files.delete(&store.folder.join(&file.listed.name))?;
             }
         }
-        tracker.replace(&list).inspect_err(|_| refused())?;
+        tracker.replace(&list).inspect_err(|_| refused()).map_err(|error| self.abort_if_fenced(error))?;
         store.change_view(|old| View { files: files.clone(), ..view(old) });
         let change = StoreChange { list: tracker.state(&files), ..change(store, &add, remove) };
         if let Some((kind, sequence)) = marker {

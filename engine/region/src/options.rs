@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,6 +40,9 @@ pub struct RegionOptions {
     /// know whether a change happened. It can be opened again only by a restart of the server, which replays the log.
     /// So the server ends, like a region server of HBase, and its supervisor starts it again.
     pub first_abort: Arc<FirstFailure>,
+    /// Whether a region was aborted because another server had taken a store's list. All regions of a server share it. That
+    /// server owns the files now, so this one must not be started again by its supervisor.
+    pub is_fenced: Arc<AtomicBool>,
     /// Number of calls whose writes were refused because the memstores of a region, or of all regions, were full. All
     /// regions of a server share it.
     pub refused_writes: Arc<AtomicU64>,
@@ -147,6 +150,7 @@ impl Default for RegionOptions {
             flush_budget: Arc::default(),
             open_files: Arc::default(),
             first_abort: Arc::default(),
+            is_fenced: Arc::default(),
             refused_writes: Arc::default(),
             in_memory_compaction: Level::Adaptive,
             in_memory_compaction_of_system: Level::None,

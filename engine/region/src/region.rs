@@ -305,6 +305,16 @@ impl Region {
         Error::Aborted(cause)
     }
 
+    /// Aborts the region if a commit failed because another server has taken a store's list: this server does not own its
+    /// files any more, and nothing that it acknowledged from now on could be flushed. Returns the error.
+    pub(crate) fn abort_if_fenced(&self, error: Error) -> Error {
+        if let Error::Fenced { .. } = error {
+            self.options.is_fenced.store(true, Ordering::Release);
+            drop(self.abort(error.to_string()));
+        }
+        error
+    }
+
     /// Prefetches into the CPU's caches the memory that reads of `rows` will need, for all of them at once; about ten
     /// rows are best. Does nothing where that is not likely to help.
     pub fn prefetch_rows(&self, rows: &[&[u8]]) {

@@ -202,8 +202,8 @@ impl Records {
         match (of_log, self.id.as_deref()) {
             (None, _) if is_recorded => Err(Failure::new(format!(
                 "{name} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
-                 of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, \
-                 delete {NOTE} in {root}"
+                 of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, and if \
+                 no server of {root} runs on that machine, delete {NOTE} in {root}"
             ))),
             (None, _) => change::check_is_free(name, root, log),
             (Some(of), Some(id)) if of == id || (!is_recorded && lineage(of) == lineage(id)) => Ok(()),

@@ -404,8 +404,13 @@ fn wait_for_the_end(
         let _ended = by_master.send(Err(Failure::of_words(place, replaced.await).of_takeover()));
     });
     let (by_region, aborted, place) = (sender.clone(), server.region_aborted(), log_root.to_owned());
+    let aborted_of = Arc::clone(server);
     runtime.spawn(async move {
-        let _ended = by_region.send(Err(Failure::of_words(place, aborted.await)));
+        let failure = Failure::of_words(place, aborted.await);
+        let _ended = by_region.send(Err(match aborted_of.is_fenced() {
+            true => failure.of_takeover(),
+            false => failure,
+        }));
     });
     runtime.spawn(async move {
         let _ended = sender.send(Ok(told_to_stop.await));

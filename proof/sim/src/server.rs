@@ -538,6 +538,7 @@ fn serve(
             flush_budget: Arc::default(),
             open_files: Arc::default(),
             first_abort: Arc::default(),
+            is_fenced: Arc::default(),
             ..settings.region.clone()
         },
         recovered: (!recovered.is_empty()).then(|| Arc::new(recovered)),

@@ -1,5 +1,8 @@
 //! Tests of the life of a file: references, links, removal from the list, archive and deletion.
 
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use storage::{Capabilities, Capability};
@@ -277,6 +280,30 @@ fn a_clone_reads_by_links_and_its_files_outlive_the_table_in_the_archive() {
     assert_eq!(janitor.clean_archive(&FileName::root()).expect("cleaned"), 2);
     assert!(server.files.list(&FileName::new("archive")).expect("listed").is_empty());
     assert_eq!((rows(&opened), server.stored().len()), ("a b".to_owned(), 1));
+}
+
+#[test]
+fn a_server_whose_list_another_one_has_taken_acknowledges_nothing_more() {
+    let server = Server::over(Memory::with(Capabilities::ALL.without(Capability::OneProcess)));
+    let region = region_of(&server, "t", &["a"]);
+    // Another server takes over the files and has a log of its own, so this one's log does not tell.
+    let world = World::simulated(2, WallTime(2_000_000));
+    let options = wal::Options { owner: "other:16020".into(), ..wal::Options::default() };
+    let opened = wal::Log::open(world.clone(), Arc::new(Memory::new()), FileName::new("WALs"), options)
+        .expect("a log");
+    let log = Arc::new(opened.0);
+    let taken = Server { files: server.files.clone(), log, world, ..Server::new() };
+    assert_eq!(rows(&taken.open(region.info(), f())), "a");
+    put(&region, "b");
+    let told = pin!(server.options.first_abort.happened());
+    let error = region.flush(FlushReason::Requested).expect_err("the list is not its own");
+    assert!(matches!(error, Error::Fenced { .. }), "{error:?}");
+    assert!(server.options.is_fenced.load(Ordering::Acquire));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(told.poll(&mut context), Poll::Ready(cause) if cause.contains("must end")));
+    let late = mutation(MutationKind::Put, "c", &[("f:q", 1, CellType::Put, b"v")]);
+    let refused = region.apply(&[late], ReadMode::Any).map(|applied| applied.outcomes).expect_err("aborted");
+    assert!(matches!(refused, Error::Aborted(_)), "{refused:?}");
 }
 
 #[test]
