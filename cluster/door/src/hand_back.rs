@@ -45,8 +45,7 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     let notes = check_finished(files)?;
     check_flushed(&inventory, files, log, world)?;
     inventory.check_blockers()?;
-    make_folders_exact(&inventory, files)?;
-    link_mob_files(&inventory, files)?;
+    prepare_stores(&inventory, files)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
     delete_own_logs(&**log)?;
@@ -59,29 +58,17 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     Ok(log.delete(&FileName::new("bellows.wal.of"))?)
 }
 
-/// Moves files that a store's list does not name to the archive. Only for stores whose files HBase finds without a
-/// list, or may find so after a migration.
-fn make_folders_exact(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
+/// Moves files that a store's list does not name to the archive, if HBase finds the store's files without a list, or may
+/// find them so after a migration. Links MOB files of other tables.
+fn prepare_stores(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
     for table in &inventory.tables {
         for region in &table.regions {
+            let failed = |cause| Error::of_region(&region.folder)(cause);
             for (store, family) in region.stores.iter().zip(table.descriptor.families()) {
                 if TrackerKind::parse(choice(&table.descriptor, family).tracker) != Some(TrackerKind::File) {
-                    store
-                        .make_folder_exact(files, &region.folder, family)
-                        .map_err(Error::of_region(&region.folder))?;
+                    store.make_folder_exact(files, &region.folder, family).map_err(failed)?;
                 }
-            }
-        }
-    }
-    Ok(())
-}
-
-fn link_mob_files(inventory: &Inventory, files: &Arc<dyn Files>) -> Result<()> {
-    for table in &inventory.tables {
-        for region in &table.regions {
-            for (store, family) in region.stores.iter().zip(table.descriptor.families()) {
-                let linked = store.link_mob_files(files, &region.folder, family);
-                linked.map_err(Error::of_region(&region.folder))?;
+                store.link_mob_files(files, &region.folder, family).map_err(failed)?;
             }
         }
     }
