@@ -242,9 +242,10 @@ fn act(
 }
 
 /// Returns `failures`, or none if a misdirected write has destroyed the end of the log so that nobody can tell it from
-/// a torn end. A panic remains a failure.
+/// a torn end. A panic remains a failure, and so does a server that hangs.
 fn proved(server: &Server, failures: Vec<String>) -> Vec<String> {
-    if server.medium().is_log_unproved && !failures.iter().any(|words| words.starts_with("panic")) {
+    let is_loss = |words: &String| !words.starts_with("panic: ") && !words.starts_with(NOT_WITHIN);
+    if server.medium().is_log_unproved && failures.iter().all(is_loss) {
         env::sometimes("judges: the disk destroyed the end of the log, and nobody could tell");
         return Vec::new();
     }
@@ -269,6 +270,9 @@ enum End {
     /// A failure.
     Failed(Vec<String>),
 }
+
+/// The first words of the failure of a server that hangs.
+const NOT_WITHIN: &str = "not within";
 
 /// Number of consecutive starts that report damage after which the server counts as having detected the destroyed
 /// bytes. A server that serves clients is judged, and one that hangs has failed.
@@ -302,7 +306,7 @@ fn settle(
         }
         if scheduler.now() > end {
             let waiting = scheduler.waiting().join(", ");
-            let words = format!("not within {LIVENESS:?} after all was mended: {what}; threads: {waiting}");
+            let words = format!("{NOT_WITHIN} {LIVENESS:?} after all was mended: {what}; threads: {waiting}");
             return End::Failed(vec![words]);
         }
     }

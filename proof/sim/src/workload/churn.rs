@@ -1,13 +1,17 @@
-//! Tables are created, written to, disabled, truncated and deleted. Acknowledged rows stay until the next change
-//! begins; a table that was created again has no rows of the previous one. A table whose regions were truncated has only
-//! later rows, and those whose puts were not acknowledged: they may arrive late.
+//! Tables are created, written to, disabled, truncated and deleted. Acknowledged rows stay until the next deletion or
+//! truncation begins; a table that was created again has no rows of the previous one. A table whose regions were
+//! truncated has only later rows, and those whose puts were not acknowledged: they may arrive late.
+//!
+//! One client changes the table, reads and puts. Another one puts rows at any time, so also while the table is disabled,
+//! truncated or deleted. A row that is acknowledged after such a change began may be there later or not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Admin, Put, Scan};
+use client::{Admin, Put, Scan, Table};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
@@ -26,11 +30,11 @@ const TURNS_READABLE: u64 = 30;
 enum ExpectedState {
     /// The table does not exist.
     Absent,
-    /// The table exists with at least these rows, and with none whose number is less than `from`.
-    Present { rows: Vec<u64>, from: u64 },
+    /// The table exists with at least the acknowledged rows, and with none whose number is at most `from`.
+    Present { from: u64 },
     /// The table was disabled, and enabling it has not succeeded yet. It must be possible, and then the table has what it
     /// had before.
-    Disabled { rows: Vec<u64>, from: u64 },
+    Disabled { from: u64 },
     /// The table exists and can be read, but its rows are unknown, because a truncation of its regions has failed.
     Readable,
     /// The state is unknown, because a change has failed.
@@ -42,8 +46,15 @@ pub(super) struct Churn {
     table: TableDescriptor,
     splits: Vec<Bytes>,
     known: Mutex<ExpectedState>,
-    /// The numbers of rows whose puts were not acknowledged.
+    /// The numbers of rows whose puts were not acknowledged, or met a change that removes rows.
     late: Mutex<BTreeSet<u64>>,
+    /// The numbers of rows that were put since the last change that removes rows, and acknowledged.
+    rows: Mutex<BTreeSet<u64>>,
+    /// Number of beginnings and ends of changes that remove rows. It is odd while such a change is under way, and after
+    /// one that failed.
+    removals: AtomicU64,
+    /// The number of the row that was put last.
+    last: AtomicU64,
     /// Whether the table lasts: it is neither deleted nor truncated, so its regions have many files.
     lasts: bool,
     seed: u64,
@@ -56,20 +67,61 @@ impl Churn {
             splits: splits(random),
             known: Mutex::new(ExpectedState::Absent),
             late: Mutex::default(),
+            rows: Mutex::default(),
+            removals: AtomicU64::new(0),
+            last: AtomicU64::new(0),
             lasts: random.one_in(3),
             seed: random.bits(),
+        }
+    }
+
+    /// Expects that all rows disappear at some time from now on.
+    fn begin_removal(&self, known: ExpectedState) {
+        let removals = self.removals.load(Ordering::Acquire);
+        self.removals.store((removals + 1) | 1, Ordering::Release);
+        self.rows.lock().clear();
+        *self.known.lock() = known;
+    }
+
+    /// Expects a table that was made or emptied. It may only have rows whose puts began before now.
+    fn end_removal(&self) {
+        self.removals.fetch_add(1, Ordering::AcqRel);
+        *self.known.lock() = ExpectedState::Present { from: self.last.load(Ordering::Acquire) };
+    }
+
+    /// Puts a new row. Puts are not repeated by `puts`. An earlier attempt could otherwise arrive after its region was
+    /// truncated, although the put was acknowledged.
+    async fn put(&self, puts: &Table, random: &mut Random) {
+        let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
+        let removals = self.removals.load(Ordering::Acquire);
+        let key = format!("{}{number}", random.choose(&["1", "6", "b", "k", "v"]));
+        self.late.lock().insert(number);
+        let is_done = puts.put(Put::row(key).set("f", "q", number.to_be_bytes().to_vec())).await.is_ok();
+        if is_done && removals.is_multiple_of(2) && self.removals.load(Ordering::Acquire) == removals {
+            if matches!(*self.known.lock(), ExpectedState::Unknown) {
+                env::sometimes("churn: a row was written while its table was being disabled");
+            }
+            self.late.lock().remove(&number);
+            self.rows.lock().insert(number);
+        }
+    }
+
+    /// Puts rows while the other client changes the table.
+    async fn writer(self: Arc<Self>, scene: Scene) {
+        let puts = scene.client(Duration::ZERO).table("churn").expect("a name");
+        let mut random = Random::new(!self.seed);
+        while !scene.is_over() {
+            scene.pause(&mut random, 1_000).await;
+            self.put(&puts, &mut random).await;
         }
     }
 
     async fn client(self: Arc<Self>, scene: Scene) {
         let cluster = scene.client(Duration::from_secs(20));
         let (admin, rows) = (cluster.admin(), cluster.table("churn").expect("a name"));
-        // Puts are not repeated. An earlier attempt could otherwise arrive after its region was truncated, although the
-        // put was acknowledged.
         let puts = scene.client(Duration::ZERO).table("churn").expect("a name");
         let name = self.table.name().clone();
         let mut random = Random::new(self.seed);
-        let mut next = 0;
         while !scene.is_over() {
             scene.pause(&mut random, 2_000).await;
             let known = self.known.lock().clone();
@@ -79,22 +131,26 @@ impl Churn {
                     match admin.table_exists(&name).await {
                         Ok(true) => {
                             let _either = admin.disable_table(&name).await;
+                            self.begin_removal(ExpectedState::Unknown);
                             if admin.delete_table(&name).await.is_ok() {
                                 *self.known.lock() = ExpectedState::Absent;
                             }
                         }
                         // The failed change may still be under way. Only a later change that succeeds proves that it is
                         // not.
-                        Ok(false) if admin.create_table(&self.table, &self.splits).await.is_ok() => {
-                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
+                        Ok(false) => {
+                            self.begin_removal(ExpectedState::Unknown);
+                            if admin.create_table(&self.table, &self.splits).await.is_ok() {
+                                self.end_removal();
+                            }
                         }
-                        Ok(false) | Err(_) => {}
+                        Err(_) => {}
                     }
                 }
-                ExpectedState::Disabled { rows, from } => {
+                ExpectedState::Disabled { from } => {
                     if enable(&scene, &admin, &name).await {
                         env::sometimes("churn: a table was disabled and enabled");
-                        *self.known.lock() = ExpectedState::Present { rows, from };
+                        *self.known.lock() = ExpectedState::Present { from };
                     }
                 }
                 ExpectedState::Readable => {
@@ -103,15 +159,15 @@ impl Churn {
                     }
                 }
                 ExpectedState::Absent => {
-                    *self.known.lock() = ExpectedState::Unknown;
+                    self.begin_removal(ExpectedState::Unknown);
                     if admin.create_table(&self.table, &self.splits).await.is_ok() {
                         env::sometimes("churn: a table was made");
-                        *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
+                        self.end_removal();
                     }
                 }
-                ExpectedState::Present { rows: mut there, from } => match self.draw_act(&mut random) {
+                ExpectedState::Present { from } => match self.draw_act(&mut random) {
                     0 => {
-                        *self.known.lock() = ExpectedState::Unknown;
+                        self.begin_removal(ExpectedState::Unknown);
                         if admin.disable_table(&name).await.is_ok() && admin.delete_table(&name).await.is_ok()
                         {
                             env::sometimes("churn: a table was deleted");
@@ -119,34 +175,35 @@ impl Churn {
                         }
                     }
                     1 => {
-                        *self.known.lock() = ExpectedState::Unknown;
+                        self.begin_removal(ExpectedState::Unknown);
                         if admin.disable_table(&name).await.is_ok()
                             && admin.truncate_table(&name, true).await.is_ok()
                         {
                             env::sometimes("churn: a table was truncated");
-                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
+                            self.end_removal();
                         }
                     }
                     2 => {
                         *self.known.lock() = ExpectedState::Unknown;
                         if admin.disable_table(&name).await.is_ok() {
-                            *self.known.lock() = ExpectedState::Disabled { rows: there, from };
+                            *self.known.lock() = ExpectedState::Disabled { from };
                             if random.one_in(2) {
                                 env::sleep(Duration::from_millis(random.below(DISABLED_MS_MAX))).await;
                             }
                         }
                     }
                     3 | 4 => {
-                        *self.known.lock() = ExpectedState::Readable;
+                        self.begin_removal(ExpectedState::Readable);
                         if self.truncate_regions(&admin).await {
                             env::sometimes("churn: all regions of a table were truncated");
-                            *self.known.lock() = ExpectedState::Present { rows: Vec::new(), from: next };
+                            self.end_removal();
                         } else {
                             env::sometimes("churn: a truncation of regions failed");
                         }
                     }
                     5 => {
                         let read = scene.begin_read();
+                        let there = self.rows.lock().clone();
                         if let Ok(found) = rows.scan(Scan::new()).collect().await
                             && let Err(words) = self.check(&found, &there, from)
                             && !scene.may_be_stale(read)
@@ -154,16 +211,7 @@ impl Churn {
                             scene.fail(format!("churn: {words}"));
                         }
                     }
-                    _ => {
-                        next += 1;
-                        let key = format!("{}{next}", random.choose(&["1", "6", "b", "k", "v"]));
-                        self.late.lock().insert(next);
-                        if puts.put(Put::row(key).set("f", "q", next.to_be_bytes().to_vec())).await.is_ok() {
-                            self.late.lock().remove(&next);
-                            there.push(next);
-                            *self.known.lock() = ExpectedState::Present { rows: there, from };
-                        }
-                    }
+                    _ => self.put(&puts, &mut random).await,
                 },
             }
         }
@@ -198,7 +246,7 @@ impl Churn {
         next.is_none()
     }
 
-    fn check(&self, found: &[client::Row], there: &[u64], from: u64) -> Result<(), String> {
+    fn check(&self, found: &[client::Row], there: &BTreeSet<u64>, from: u64) -> Result<(), String> {
         let found: Vec<u64> =
             found.iter().filter_map(|row| row.number("f", "q")).map(|number| number as u64).collect();
         if let Some(old) = found.iter().find(|number| **number <= from && !self.late.lock().contains(number))
@@ -222,7 +270,8 @@ impl Workload for Churn {
     }
 
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
-        vec![Box::pin(Arc::clone(&self).client(scene.clone()))]
+        let client = Arc::clone(&self).client(scene.clone());
+        vec![Box::pin(client), Box::pin(self.writer(scene.clone()))]
     }
 
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
@@ -254,11 +303,10 @@ impl Workload for Churn {
                     let found = found.map_err(|error| {
                         Complaint::Unreadable(format!("churn: the table cannot be read: {error}"))
                     })?;
-                    let (ExpectedState::Present { rows, from } | ExpectedState::Disabled { rows, from }) =
-                        known
-                    else {
+                    let (ExpectedState::Present { from } | ExpectedState::Disabled { from }) = known else {
                         return Ok(());
                     };
+                    let rows = self.rows.lock().clone();
                     self.check(&found, &rows, from)
                         .map_err(|words| Complaint::Wrong(format!("churn: {words}")))
                 }

@@ -3,7 +3,8 @@
 //! its regions.
 //!
 //! One client does all of this, so it knows the rows that a table must have, and those that it may have because their
-//! puts were not acknowledged.
+//! puts were not acknowledged. Another one only puts rows into the original, so also while a snapshot of it is taken or
+//! it is restored. Its rows are in a snapshot if they were acknowledged before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::random::Random;
 
 const TABLE: &str = "original";
 const CLONE: &str = "cloned";
+/// The rows of the client that only puts have greater numbers.
+const WRITTEN_FROM: u64 = 1 << 32;
 /// Maximum number of snapshots at a time.
 const SNAPSHOTS_MAX: usize = 4;
 
@@ -83,8 +86,29 @@ struct State {
     snapshots: BTreeMap<String, Content>,
     /// Snapshots whose creation or deletion failed: they may exist.
     doubtful: BTreeSet<String>,
-    /// Rows of the original whose puts were never acknowledged: they may appear late.
+    /// Rows of the original whose puts were never acknowledged, or not while it was [`ExpectedState::Present`] all the
+    /// time: they may appear late.
     late: BTreeSet<u64>,
+    /// Number of changes of `original` from one kind of state to another.
+    changes: u64,
+}
+
+impl State {
+    fn change_original(&mut self, to: ExpectedState) {
+        self.changes += 1;
+        self.original = to;
+    }
+
+    /// Returns which rows the original must have now, and which it may have.
+    fn content(&self) -> Option<Content> {
+        match &self.original {
+            ExpectedState::Present(content) | ExpectedState::Disabled(content) => {
+                let may = content.may.union(&self.late).copied().collect();
+                Some(Content { must: content.must.clone(), may })
+            }
+            ExpectedState::Absent | ExpectedState::Unknown => None,
+        }
+    }
 }
 
 /// The workload; see the module documentation.
@@ -108,6 +132,7 @@ impl Snapshots {
             snapshots: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             late: BTreeSet::new(),
+            changes: 0,
         };
         Snapshots {
             table: table(TABLE, &["f", "g"], random),
@@ -131,27 +156,27 @@ impl Snapshots {
                 // The client never disables the original. If its state is unknown, the client deletes it.
                 ExpectedState::Unknown | ExpectedState::Disabled(_) => {
                     if remove(&scene, &admin, TABLE).await {
-                        self.state.lock().original = ExpectedState::Absent;
+                        self.state.lock().change_original(ExpectedState::Absent);
                     }
                     Ok(())
                 }
                 ExpectedState::Absent => {
-                    self.state.lock().original = ExpectedState::Unknown;
+                    self.state.lock().change_original(ExpectedState::Unknown);
                     if admin.create_table(&self.table, &self.splits).await.is_ok() {
-                        self.state.lock().original = ExpectedState::Present(Content::default());
+                        self.state.lock().change_original(ExpectedState::Present(Content::default()));
                     }
                     Ok(())
                 }
-                ExpectedState::Present(content) => match random.below(14) {
+                ExpectedState::Present(_) => match random.below(14) {
                     0..=6 => {
                         next += 1;
-                        self.put(&cluster, next, content, &mut random).await;
+                        self.put(&cluster, next, &mut random).await;
                         Ok(())
                     }
-                    7 => read(&cluster, TABLE, &content).await,
+                    7 => self.read_original(&cluster).await,
                     8 | 9 => {
                         next += 1;
-                        self.take(&admin, format!("s{next}"), content).await;
+                        self.take(&admin, format!("s{next}")).await;
                         Ok(())
                     }
                     10 => {
@@ -176,21 +201,57 @@ impl Snapshots {
         }
     }
 
-    async fn put(&self, cluster: &Cluster, number: u64, mut content: Content, random: &mut Random) {
-        content.may.insert(number);
-        self.state.lock().late.insert(number);
-        self.state.lock().original = ExpectedState::Present(content.clone());
-        if put(cluster, TABLE, number, random).await {
-            content.may.remove(&number);
-            content.must.insert(number);
+    /// Puts a row into the original, which must be present.
+    async fn put(&self, cluster: &Cluster, number: u64, random: &mut Random) {
+        let changes = {
             let mut state = self.state.lock();
-            state.late.remove(&number);
-            state.original = ExpectedState::Present(content);
+            state.late.insert(number);
+            state.changes
+        };
+        if put(cluster, TABLE, number, random).await {
+            let mut state = self.state.lock();
+            if state.changes == changes
+                && let ExpectedState::Present(content) = &mut state.original
+            {
+                content.must.insert(number);
+                state.late.remove(&number);
+            }
         }
     }
 
+    /// Puts rows into the original while the other client acts on it.
+    async fn writer(self: Arc<Self>, scene: Scene) {
+        // Puts are not repeated: an earlier attempt could arrive after the table was restored.
+        let cluster = scene.client(Duration::ZERO);
+        let mut random = Random::new(!self.seed);
+        let mut number = WRITTEN_FROM;
+        while !scene.is_over() {
+            scene.pause(&mut random, 600).await;
+            if matches!(self.state.lock().original, ExpectedState::Present(_)) {
+                number += 1;
+                self.put(&cluster, number, &mut random).await;
+            }
+        }
+    }
+
+    async fn read_original(&self, cluster: &Cluster) -> Result<(), String> {
+        let Some(before) = self.state.lock().content() else { return Ok(()) };
+        let Ok(found) = cluster.table(TABLE).expect("a name").scan(Scan::new()).collect().await else {
+            return Ok(());
+        };
+        self.with_later(before).check(TABLE, &found)
+    }
+
+    /// Adds the rows that came into the original since `before` to those that it may have had meanwhile.
+    fn with_later(&self, mut before: Content) -> Content {
+        if let Some(now) = self.state.lock().content() {
+            before.may.extend(now.may.into_iter().chain(now.must));
+        }
+        before
+    }
+
     /// Takes a snapshot, or deletes one if there are many.
-    async fn take(&self, admin: &Admin, new: String, content: Content) {
+    async fn take(&self, admin: &Admin, new: String) {
         let oldest = {
             let mut state = self.state.lock();
             let is_full = state.snapshots.len() >= SNAPSHOTS_MAX;
@@ -210,8 +271,13 @@ impl Snapshots {
             return;
         }
         self.state.lock().doubtful.insert(new.clone());
+        let Some(before) = self.state.lock().content() else { return };
         if admin.snapshot(&new, &name(TABLE)).await.is_ok() {
             env::sometimes("snapshots: a snapshot was taken");
+            let content = self.with_later(before.clone());
+            if content.may.len() > before.may.len() {
+                env::sometimes("snapshots: a row was written while a snapshot was taken");
+            }
             let mut state = self.state.lock();
             state.doubtful.remove(&new);
             state.snapshots.insert(new, content);
@@ -225,16 +291,14 @@ impl Snapshots {
     }
 
     async fn restore(&self, admin: &Admin, random: &mut Random) {
-        let Some((snapshot, mut content)) = self.choose(random) else { return };
-        self.state.lock().original = ExpectedState::Unknown;
+        let Some((snapshot, content)) = self.choose(random) else { return };
+        self.state.lock().change_original(ExpectedState::Unknown);
         if admin.disable_table(&name(TABLE)).await.is_ok()
             && admin.restore_snapshot(&snapshot, &name(TABLE)).await.is_ok()
             && admin.enable_table(&name(TABLE)).await.is_ok()
         {
             env::sometimes("snapshots: a table was restored");
-            let mut state = self.state.lock();
-            content.may.extend(state.late.iter().copied());
-            state.original = ExpectedState::Present(content);
+            self.state.lock().change_original(ExpectedState::Present(content));
         }
     }
 
@@ -292,7 +356,7 @@ impl Snapshots {
                         self.state.lock().clone = ExpectedState::Absent;
                     }
                 }
-                1 | 2 => return read(cluster, CLONE, &content).await,
+                1 | 2 => return read_clone(cluster, &content).await,
                 3 => {
                     self.state.lock().clone = ExpectedState::Unknown;
                     if admin.disable_table(&name(CLONE)).await.is_ok() {
@@ -382,9 +446,9 @@ async fn put(cluster: &Cluster, table: &str, number: u64, random: &mut Random) -
     cluster.table(table).expect("a name").put(put).await.is_ok()
 }
 
-async fn read(cluster: &Cluster, table: &str, content: &Content) -> Result<(), String> {
-    match cluster.table(table).expect("a name").scan(Scan::new()).collect().await {
-        Ok(found) => content.check(table, &found),
+async fn read_clone(cluster: &Cluster, content: &Content) -> Result<(), String> {
+    match cluster.table(CLONE).expect("a name").scan(Scan::new()).collect().await {
+        Ok(found) => content.check(CLONE, &found),
         Err(_) => Ok(()),
     }
 }
@@ -434,7 +498,9 @@ impl Workload for Snapshots {
 
     fn clients(self: Arc<Self>, scene: &Scene) -> Vec<Job<()>> {
         let stirred = |of: &str| stir(scene, scene.client(Duration::ZERO).table(of).expect("a name"));
-        vec![Box::pin(Arc::clone(&self).client(scene.clone())), stirred(TABLE), stirred(CLONE)]
+        let client = Arc::clone(&self).client(scene.clone());
+        let writer = Arc::clone(&self).writer(scene.clone());
+        vec![Box::pin(client), Box::pin(writer), stirred(TABLE), stirred(CLONE)]
     }
 
     fn judge(self: Arc<Self>, scene: Scene) -> Verdict {
@@ -442,7 +508,8 @@ impl Workload for Snapshots {
             let cluster = scene.client(Duration::from_secs(120));
             let (tables, snapshots) = {
                 let state = self.state.lock();
-                let tables = [(TABLE, state.original.clone()), (CLONE, state.clone.clone())];
+                let original = state.content().map_or(ExpectedState::Unknown, ExpectedState::Present);
+                let tables = [(TABLE, original), (CLONE, state.clone.clone())];
                 (tables, state.snapshots.clone())
             };
             for (table, known) in tables {
