@@ -1,7 +1,7 @@
 //! TCP between simulated machines.
 //!
 //! Bytes of one direction arrive in order, each segment after the latency of its link. A lost segment is sent again
-//! later, so loss is delay. A partition delays segments; after [`GIVE_UP`] the sender gets an error. A killed process
+//! later, so loss is delay. A partition delays segments, and those that overtake an earlier one wait for it; after [`GIVE_UP`] the sender gets an error. A killed process
 //! resets its connections. A machine that lost power does not: its peers have half-open connections until it is back
 //! and resets them.
 
@@ -81,6 +81,12 @@ struct Pipe {
     writer: Option<Waker>,
     /// Arrival time of the last segment, in ns.
     last_arrival: u64,
+    /// Number of packets that were sent to this end.
+    sent: u64,
+    /// Number of packets that were delivered to this end.
+    delivered: u64,
+    /// Packets that came before an earlier one, by number.
+    early: BTreeMap<u64, Load>,
     /// Whether the end of the stream has arrived.
     ended: bool,
     /// Whether the writer has ended the stream.
@@ -96,12 +102,15 @@ pub(crate) struct Packet {
     connection: u64,
     /// The end that receives the packet.
     to: usize,
+    /// The number of the packet among those of its connection to this end.
+    number: u64,
     load: Load,
     /// Time at which the packet was first sent, in ns.
     sent: u64,
     again_after: u64,
 }
 
+#[derive(Debug)]
 enum Load {
     Dial(DialState),
     Bytes(Vec<u8>),
@@ -111,6 +120,7 @@ enum Load {
 
 type DialState = Arc<Mutex<Dialling>>;
 
+#[derive(Debug)]
 struct Dialling {
     connection: Option<Arc<Connection>>,
     outcome: Option<Result<(), io::ErrorKind>>,
@@ -179,13 +189,18 @@ fn send(scheduler: &Scheduler, connection: &Connection, to: usize, load: Load) {
     let mut network = scheduler.network.borrow_mut();
     let delay = network.delay(connection.machines[1 - to], connection.machines[to], size);
     drop(network);
-    let arrival = {
+    let (arrival, number) = {
         let mut pipes = connection.pipes.lock();
-        let arrival = (now + delay).max(pipes[to].last_arrival + 1);
-        pipes[to].last_arrival = arrival;
-        arrival
+        let pipe = &mut pipes[to];
+        let arrival = (now + delay).max(pipe.last_arrival + 1);
+        pipe.last_arrival = arrival;
+        let number = pipe.sent;
+        // A reset waits for nothing, and nothing waits for it.
+        pipe.sent += u64::from(!matches!(load, Load::Reset(_)));
+        (arrival, number)
     };
-    let packet = Packet { connection: connection.number, to, load, sent: now, again_after: SEND_AGAIN };
+    let packet =
+        Packet { connection: connection.number, to, number, load, sent: now, again_after: SEND_AGAIN };
     scheduler.send_after(arrival - now, packet);
 }
 
@@ -210,37 +225,36 @@ pub(crate) fn deliver(scheduler: &Scheduler, mut packet: Packet) {
         }
         let again = packet.again_after;
         packet.again_after = (again * 2).min(3_000_000_000);
-        // Later packets must not arrive before this one is sent again.
-        connection.pipes.lock()[packet.to].last_arrival = scheduler.now() + again;
         return scheduler.send_after(again, packet);
+    }
+    if let Load::Reset(kind) = packet.load {
+        return break_end(&connection, packet.to, kind);
     }
     let woken = {
         let mut pipes = connection.pipes.lock();
         let pipe = &mut pipes[packet.to];
-        match packet.load {
-            Load::Bytes(_) if pipe.is_closed => {
-                drop(pipes);
-                return send(
-                    scheduler,
-                    &connection,
-                    1 - packet.to,
-                    Load::Reset(io::ErrorKind::ConnectionReset),
-                );
+        if pipe.is_closed {
+            let is_end = matches!(packet.load, Load::End);
+            drop(pipes);
+            if !is_end {
+                let reset = Load::Reset(io::ErrorKind::ConnectionReset);
+                send(scheduler, &connection, 1 - packet.to, reset);
             }
-            Load::Bytes(bytes) => {
-                pipe.arrived.extend(bytes);
-                pipe.reader.take()
-            }
-            Load::End => {
-                pipe.ended = true;
-                pipe.reader.take()
-            }
-            Load::Reset(kind) => {
-                drop(pipes);
-                return break_end(&connection, packet.to, kind);
-            }
-            Load::Dial(_) => unreachable!("handled above"),
+            return;
         }
+        if packet.number != pipe.delivered {
+            env::sometimes("network: a segment waited for an earlier one");
+        }
+        pipe.early.insert(packet.number, packet.load);
+        while let Some(load) = pipe.early.remove(&pipe.delivered) {
+            pipe.delivered += 1;
+            match load {
+                Load::Bytes(bytes) => pipe.arrived.extend(bytes),
+                Load::End => pipe.ended = true,
+                Load::Reset(_) | Load::Dial(_) => unreachable!("handled above"),
+            }
+        }
+        pipe.reader.take()
     };
     if let Some(woken) = woken {
         woken.wake();
@@ -337,6 +351,7 @@ pub(crate) fn dial(
     let packet = Packet {
         connection: connection.number,
         to: 1,
+        number: 0,
         load: Load::Dial(Arc::clone(&state)),
         sent: scheduler.now(),
         again_after: SEND_AGAIN,

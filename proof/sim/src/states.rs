@@ -86,6 +86,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("memory: a region was flushed because all memstores together were too large", 5000),
     ("memory: a write was refused because all memstores together were full", 5000),
     ("network: a sender gave up", 5000),
+    ("network: a segment waited for an earlier one", 200),
     ("region: a commit of the previous owner replaced a list before it was claimed", RARE),
     ("region: a file was deleted while it was copied to the archive", RARE),
     ("registers: a full history was followed by another row", 200),
