@@ -286,6 +286,8 @@ pub struct Replaced {
 pub struct Life {
     /// Whether the process has opened its log.
     pub owns_log: AtomicBool,
+    /// The log that the process has opened.
+    log: Mutex<Option<Arc<wal::Log>>>,
     /// Whether the process serves clients.
     pub ready: AtomicBool,
     /// Whether the process has ever served clients.
@@ -407,8 +409,13 @@ impl Server {
         let disk = self.disk();
         let (settings, store) = (self.settings.clone(), self.store.as_ref().map(Store::for_process));
         let work = Box::new(move || {
-            if let Err(failure) = serve(&settings, machine, disk, store, &life) {
-                *life.failure.lock() = Some(failure);
+            let served = serve(&settings, machine, disk, store, &life);
+            let log = life.log.lock().take();
+            if let Err(failure) = served {
+                // Several parts may be the first to find that another process has taken the files. As in `bellows start`
+                // the log is asked.
+                let fenced = log.and_then(|log| log.taken_over());
+                *life.failure.lock() = Some(fenced.map_or(failure, |error| error.to_string()));
             }
             life.ended.store(true, Ordering::Release);
         });
@@ -522,6 +529,7 @@ fn serve(
     let opened = wal::Log::open(world.clone(), log_files, FileName::new(LOG_FOLDER), settings.log.clone());
     let (log, recovered) = opened.map_err(|error| words(&error))?;
     let log = Arc::new(log);
+    *life.log.lock() = Some(Arc::clone(&log));
     life.owns_log.store(true, Ordering::Release);
     let start_code = u64::try_from(world.now().0).unwrap_or(0);
     let name =
