@@ -48,6 +48,8 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     prepare_stores(&inventory, files)?;
     let servers = servers(&inventory, world);
     write_master_data(files, &servers, world)?;
+    // While this object says that the log is open, a repeated call would refuse a root whose log was deleted.
+    files.delete(&FileName::new("bellows.wal.state"))?;
     delete_own_logs(&**log)?;
     archive_logs(&**files, &**log)?;
     delete_folder(&**files, "bellows")?;

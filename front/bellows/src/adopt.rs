@@ -93,7 +93,7 @@ fn look_and_adopt(
     // Another process may have adopted the root before this one became its owner.
     place.check_is_not_adopted()?;
     door::adopt(&inventory, files, &adopted.own, &world).map_err(of_door)?;
-    adopted.record(&**files, &name)?;
+    adopted.record(&world, &**files, &name)?;
     data_dir::take(&**files, root)?;
     door::archive_logs(&**files, &**log).map_err(of_door)?;
     let _in_memory = writeln!(text, "adopted; serve it with: {}", start_command(options, settings));
@@ -230,7 +230,7 @@ mod tests {
                 let settings = Settings::of_root(&self.root(), None, &self.define(log))?;
                 let files: Arc<dyn Files> = Arc::new(data_dir::open_existing(&self.root())?);
                 let (root, wal_dir) = (settings.root.to_string(), settings.wal_dir.as_ref());
-                let log = log_place::open(&World::real(), &settings.conf, &files, &root, wal_dir, None)?;
+                let (log, _) = log_place::open(&World::real(), &settings.conf, &files, &root, wal_dir, None)?;
                 Ok::<_, Failure>(log.files)
             };
             let log = found().map_err(|failure| failure.to_string())?;
@@ -254,6 +254,9 @@ mod tests {
             assert!(names_both && refused.contains(&remedy), "{refused}");
         }
         assert_eq!(hbase.start(Some("log")), Ok(REGIONS));
+        std::fs::remove_dir_all(log.join("WALs")).expect("lost before the first start");
+        let refused = hbase.start(Some("log")).expect_err("writes of HBase are lost");
+        assert!(refused.contains("is gone") && refused.contains("bellows.wal.state"), "{refused}");
     }
 
     #[test]

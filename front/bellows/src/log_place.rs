@@ -4,9 +4,11 @@
 //! If the log is not found, its writes are lost. So the data directory records where its log is, and the log's folder
 //! records to which data directory it belongs. A start with another `hbase.wal.dir` is refused [unless](change) the log is
 //! not needed, or was moved there with its record. A start is also refused if the folder lacks its record: then its disk
-//! is not mounted, or this is not the machine that wrote the log.
+//! is not mounted, or this is not the machine that wrote the log. And it is refused if the log was open when its server ended,
+//! and all its files [are gone](state).
 
 mod change;
+mod state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,10 @@ use crate::estimate::put_period;
 use crate::failure::Failure;
 use crate::root::{self, HBasePlace, LOG_FOLDER, OpenRoot, Root};
 
+use state::{LogState, STATE};
+
+pub(crate) use state::OpenedLog;
+
 /// The object in the data directory that holds the folder of the log and an identifier, one a line. The folder is empty
 /// while the log is under the data directory; then the object may be absent.
 const NOTE: &str = "bellows.wal";
@@ -41,6 +47,7 @@ const NOTE_MAX: usize = 16 << 10;
 /// Returns the storage of the log that belongs to the data in `files`. Fails if the records of the two places do not
 /// fit each other (see above). Errors call the data `root`; `wal_dir` is the value of `hbase.wal.dir`. If the log is in a bucket of
 /// its own, `meter` counts its requests, or else a meter of the bucket. Returns that meter, and `meter` if the log is elsewhere.
+/// When the caller has opened the log, it records that in the returned [`OpenedLog`].
 pub(crate) fn open(
     world: &World,
     conf: &Conf,
@@ -48,18 +55,19 @@ pub(crate) fn open(
     root: &str,
     wal_dir: Option<&Root>,
     meter: Option<&Arc<Meter>>,
-) -> Result<OpenRoot, Failure> {
+) -> Result<(OpenRoot, OpenedLog), Failure> {
+    let opened = |state| OpenedLog::new(world, files, root, state);
     let Some(wal_dir) = wal_dir else {
-        let files = open_at(world, conf, files, root, None, Caller::Server)?;
-        return Ok(OpenRoot { files, meter: meter.cloned(), probe: None });
+        let (log, state) = open_at(world, conf, files, root, None, Caller::Server)?;
+        return Ok((OpenRoot { files: log, meter: meter.cloned(), probe: None }, opened(state)));
     };
     let name = wal_dir.to_string();
-    let opened = wal_dir.open_for_log(conf, meter, |log| {
+    let place = wal_dir.open_for_log(conf, meter, |log| {
         Records::read(&**files, root, Some((&name, log)))?.check_owner(root, &name, log)
     })?;
-    let elsewhere = Some((wal_dir.to_string(), opened.files));
-    let files = open_at(world, conf, files, root, elsewhere, Caller::Server)?;
-    Ok(OpenRoot { files, meter: opened.meter.or_else(|| meter.cloned()), ..opened })
+    let (log, state) = open_at(world, conf, files, root, Some((name, place.files)), Caller::Server)?;
+    let meter = place.meter.or_else(|| meter.cloned());
+    Ok((OpenRoot { files: log, meter, probe: place.probe }, opened(state)))
 }
 
 /// Returns the storage of the log like [`open`], for a caller that has the data in `files` to itself and only reads. Nothing is
@@ -73,7 +81,7 @@ pub(crate) fn open_to_check(
 ) -> Result<Arc<dyn Files>, Failure> {
     let elsewhere =
         wal_dir.map(|place| Ok::<_, Failure>((place.to_string(), place.open_log_to_check(conf)?)));
-    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor)
+    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor).map(|(log, _)| log)
 }
 
 /// Returns the storage of the log like [`open`], for a caller that deletes the log of a server that has ended. The place is not
@@ -92,7 +100,7 @@ pub(crate) fn open_existing(
         })?;
         Ok::<_, Failure>((name, opened))
     });
-    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor)
+    open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor).map(|(log, _)| log)
 }
 
 /// Who opens a log's place.
@@ -115,7 +123,7 @@ impl Caller {
 }
 
 /// Opens the log's place like [`open`], for a caller that has already opened the storage that `hbase.wal.dir` names.
-/// Errors call that storage by the name given with it.
+/// Errors call that storage by the name given with it. Also returns what the data directory records about its log.
 fn open_at(
     world: &World,
     conf: &Conf,
@@ -123,9 +131,10 @@ fn open_at(
     root: &str,
     elsewhere: Option<(String, Arc<dyn Files>)>,
     caller: Caller,
-) -> Result<Arc<dyn Files>, Failure> {
+) -> Result<(Arc<dyn Files>, LogState), Failure> {
     let named = elsewhere.as_ref().map(|(name, log)| (&name[..], &**log));
     let records = Records::read(&**files, root, named)?;
+    let state = LogState::read(&**files, root)?;
     let (place, log) = match &elsewhere {
         Some((name, log)) => {
             records.check_owner(root, name, &**log)?;
@@ -136,13 +145,14 @@ fn open_at(
     let name = if place.is_empty() { root } else { place };
     change::check_format(&**log, name)?;
     if records.place == place {
-        return caller.log_in(world, conf, log);
+        check_is_there(world, conf, &state, root, name, log)?;
+        return Ok((caller.log_in(world, conf, log)?, state));
     }
-    let change = Change { world, conf, files, root, records: &records, to: place, log };
+    let change = Change { world, conf, files, root, records: &records, state: &state, to: place, log };
     let is_moved = change.check()?;
     let log = caller.log_in(world, conf, log)?;
     if caller == Caller::Visitor {
-        return Ok(log);
+        return Ok((log, state));
     }
     let Records { id: known, version, belongs, .. } = records;
     let (id, version) = match known {
@@ -164,7 +174,21 @@ fn open_at(
         write(&*log, place, BELONGS, version, &format!("{id}\n"))?;
     }
     write(&**files, root, NOTE, version.as_ref(), &format!("{place}\n{id}\n"))?;
-    Ok(log)
+    Ok((log, state))
+}
+
+/// Fails if the data directory needs its log, and the log's place `name` has no file of it. Takes no request unless the log is
+/// needed.
+fn check_is_there(
+    world: &World,
+    conf: &Conf,
+    state: &LogState,
+    root: &str,
+    name: &str,
+    log: &Arc<dyn Files>,
+) -> Result<(), Failure> {
+    let has_log = !state.is_open || has_log(&*growing_log(world, conf, log)?, name)?;
+    state.check(root, name, has_log)
 }
 
 /// What a data directory and the place that a start names record of each other.
@@ -203,7 +227,7 @@ impl Records {
             (None, _) if is_recorded => Err(Failure::new(format!(
                 "{name} is not the folder that has the write-ahead log of {root}: its file {BELONGS} is missing; mount the disk \
                  of the log, or start on the machine that has it. If that log is lost for good, and with it what was not flushed, and if \
-                 no server of {root} runs on that machine, delete {NOTE} in {root}"
+                 no server of {root} runs on that machine, delete {NOTE} and {STATE} in {root}"
             ))),
             (None, _) => change::check_is_free(name, root, log),
             (Some(of), Some(id)) if of == id || (!is_recorded && lineage(of) == lineage(id)) => Ok(()),
@@ -285,9 +309,17 @@ impl AdoptedLog {
     ///
     /// If an interrupted adoption has recorded another folder, the identifier changes. So a start refuses the log that
     /// the interrupted adoption has written there.
-    pub(crate) fn record(&self, files: &dyn Files, root: &str) -> Result<(), Failure> {
+    pub(crate) fn record(&self, world: &World, files: &dyn Files, root: &str) -> Result<(), Failure> {
+        let name = self.elsewhere.as_ref().map_or(root, |(place, _)| place);
+        let has_log = has_log(&*self.own.place, name)?;
+        // The log has writes of HBase that are in no store file. An interrupted adoption may have recorded that of another
+        // one.
+        let mut state = LogState::read(files, root)?;
+        if has_log || state.is_recorded() {
+            state.set(world, files, root, has_log)?;
+        }
         let place = match &self.elsewhere {
-            Some((place, _)) if has_log(&*self.own.place, place)? => place,
+            Some((place, _)) if has_log => place,
             // An interrupted adoption has recorded another place.
             _ if self.noted.is_some() => "",
             _ => return Ok(()),
@@ -357,9 +389,11 @@ pub(crate) fn open_for_reading(
     root: &Root,
     meter: Option<&Arc<Meter>>,
 ) -> Result<Arc<dyn Files>, Failure> {
-    let log = match recorded(&**files, &root.to_string())? {
+    let data = root.to_string();
+    let place = recorded(&**files, &data)?;
+    let log = match &place {
         None => Arc::clone(files),
-        Some(place) => match Root::parse(NOTE, &place)? {
+        Some(place) => match Root::parse(NOTE, place)? {
             Root::Folder(folder) => {
                 return Err(Failure::new(format!(
                     "the write-ahead log of {root} is in the folder {} of its server's machine, where no read replica can follow it; \
@@ -370,6 +404,8 @@ pub(crate) fn open_for_reading(
             bucket => bucket.open_for_reading_log(conf, meter)?,
         },
     };
+    let name = place.as_ref().unwrap_or(&data);
+    check_is_there(world, conf, &LogState::read(&**files, &data)?, &data, name, &log)?;
     Ok(Arc::new(growing(world, conf, log)?))
 }
 

@@ -121,16 +121,21 @@ fn serve(
     let foreign = ForeignStores::new(&settings.conf, root)?;
     let replica = settings.is_replica.then(|| ReadReplica::open(&world, &settings)).transpose()?;
     let wal_dir = settings.wal_dir.as_ref().filter(|_| replica.is_none());
-    let (files, OpenRoot { files: log_files, meter, probe }) = match &replica {
+    let (files, OpenRoot { files: log_files, meter, probe }, mut opened_log) = match &replica {
         Some(replica) => {
             let log: Arc<dyn storage::Files> = Arc::new(storage::Memory::new());
-            (Arc::clone(&replica.own), OpenRoot { files: log, meter: replica.meter.clone(), probe: None })
+            (
+                Arc::clone(&replica.own),
+                OpenRoot { files: log, meter: replica.meter.clone(), probe: None },
+                None,
+            )
         }
         None => {
             let OpenRoot { files, meter, probe } = root.open(&settings.conf)?;
             let place = root.to_string();
-            let log = log_place::open(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
-            (files, OpenRoot { probe: log.probe.or(probe), ..log })
+            let (log, opened) =
+                log_place::open(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
+            (files, OpenRoot { probe: log.probe.or(probe), ..log }, Some(opened))
         }
     };
     let log_root = wal_dir.unwrap_or(root).to_string();
@@ -168,6 +173,9 @@ fn serve(
     }
     let log = Arc::new(log);
     let _first = open_log.set(OpenLog { log: Arc::clone(&log), place: log_root.clone() });
+    if let Some(opened) = &mut opened_log {
+        opened.begin()?;
+    }
     let cache = Cache::new(settings.cache.clone());
     let cache = match &settings.bucket {
         Some(bucket) => bucket.add_to(cache, &world),
@@ -363,6 +371,9 @@ fn serve(
         tracing::warn!(%error, "the bucket cache's index cannot be kept");
     }
     log.close().map_err(|error| Failure::of_words(&log_root, error))?;
+    if let Some(opened) = opened_log {
+        opened.end();
+    }
     if let Some(log_place) = replica.as_ref().and_then(ReadReplica::promoted) {
         let ports = Ports {
             rpc: rpc_address.port(),

@@ -13,7 +13,7 @@ use conf::Conf;
 use env::World;
 use storage::{Capability, FileName, Files};
 
-use super::{BELONGS, NOTE, PARTS, Records, growing_log, has_log};
+use super::{BELONGS, LogState, NOTE, PARTS, Records, growing_log, has_log};
 use crate::data_dir;
 use crate::failure::Failure;
 use crate::root::{LOG_FOLDER, Root};
@@ -26,6 +26,7 @@ pub(super) struct Change<'a> {
     pub(super) files: &'a Arc<dyn Files>,
     pub(super) root: &'a str,
     pub(super) records: &'a Records,
+    pub(super) state: &'a LogState,
     /// The new place of the log; empty for the data directory.
     pub(super) to: &'a str,
     /// The storage there.
@@ -70,7 +71,7 @@ impl Change<'_> {
             true => {
                 door::check_log_is_flushed(self.files, &log, self.world).map_err(|why| self.moved(to, &why))
             }
-            false if from.is_empty() => Ok(()),
+            false if from.is_empty() => self.state.check(root, root, false),
             false => Err(self.moved(to, &"it is not there any more")),
         }
     }

@@ -12,7 +12,7 @@ fn begin(data: &Memory, place: Option<(&str, &Memory)>) -> Result<(), String> {
     let shared = |memory: &Memory| Arc::new(memory.clone()) as Arc<dyn Files>;
     let elsewhere = place.map(|(name, log)| (name.to_owned(), shared(log)));
     let log = open_at(&World::real(), &Conf::new(), &shared(data), "data", elsewhere, Caller::Server);
-    let log = log.map_err(|failure| failure.to_string())?;
+    let (log, _) = log.map_err(|failure| failure.to_string())?;
     if let Ok(writer) = log.create(&FileName::new(LOG_FOLDER).join("00000000000000000001.wal")) {
         writer.finish().map_err(|error| error.to_string())?;
     }
@@ -111,11 +111,11 @@ impl Folders {
         let files: Arc<dyn Files> = Arc::new(Local::open(&root).expect("free"));
         let text = root.display().to_string();
         let place = wal_dir.clone().map(Root::Folder);
-        let log =
-            open(&World::real(), &Conf::new(), &files, &text, place.as_ref(), None).map(|log| log.files);
-        let log = log.map_err(|it| it.to_string())?;
+        let opened = open(&World::real(), &Conf::new(), &files, &text, place.as_ref(), None);
+        let (place, mut opened_log) = opened.map_err(|it| it.to_string())?;
         let (folder, options) = (FileName::new(LOG_FOLDER), wal::Options::default());
-        let (log, _) = wal::Log::open(World::real(), log, folder, options).expect("a log");
+        let (log, _) = wal::Log::open(World::real(), place.files, folder, options).expect("a log");
+        opened_log.begin().map_err(|it| it.to_string())?;
         let opened = wal::Record {
             kind: wal::Kind::RegionOpen,
             region: b"region",
@@ -129,6 +129,7 @@ impl Folders {
         log.sync_blocking(ticket, wal::Level::Disk).expect("durable");
         if is_stopped {
             log.close().expect("in order");
+            opened_log.end();
         }
         let place = wal_dir.unwrap_or(root);
         assert!(place.join(LOG_FOLDER).join("OWNER").exists(), "the log is in {}", place.display());
@@ -222,9 +223,84 @@ fn a_folder_of_the_same_name_on_another_machine_is_not_taken_for_the_log() {
     std::fs::rename(folders.at("elsewhere"), folders.at("log")).expect("mounted");
     folders.start("data", Some("log")).expect("it is there again");
     // If the log is lost, the operator removes the record in this way.
-    std::fs::remove_dir_all(folders.at("log")).expect("lost");
-    std::fs::remove_file(folders.at("data").join(NOTE)).expect("given up");
-    folders.start("data", Some("log")).expect("a new log");
+    for run in [Folders::start, Folders::start_and_kill] {
+        run(&folders, "data", Some("log")).expect("it is there");
+        std::fs::remove_dir_all(folders.at("log")).expect("lost");
+        let refused = folders.start("data", Some("log")).expect_err("lost");
+        assert!(refused.contains("delete bellows.wal and bellows.wal.state in "), "{refused}");
+        for name in [NOTE, STATE] {
+            std::fs::remove_file(folders.at("data").join(name)).expect("given up");
+        }
+        folders.start("data", Some("log")).expect("a new log");
+    }
+}
+
+/// Only the log is lost, and not the folder in which it is.
+#[test]
+fn a_log_that_is_gone_after_a_kill_is_refused_until_the_operator_accepts_the_loss() {
+    for place in [None, Some("log")] {
+        let folders = Folders::new();
+        let logs = folders.at(place.unwrap_or("data")).join(LOG_FOLDER);
+        let lose_all = || std::fs::remove_dir_all(&logs).expect("lost");
+        let lose_files = || {
+            for entry in std::fs::read_dir(&logs).expect("there").flatten() {
+                if entry.path().extension().is_some_and(|end| end == "wal") {
+                    std::fs::remove_file(entry.path()).expect("lost");
+                }
+            }
+        };
+        for lose in [&lose_all as &dyn Fn(), &lose_files] {
+            folders.start("data", place).expect("new");
+            lose();
+            folders.start_and_kill("data", place).expect("nothing in the log was needed");
+            lose();
+            let before = std::fs::read(folders.at("data").join(STATE)).expect("there");
+            let others = [None, Some("log")].into_iter().filter(|other| *other != place);
+            for start in [place].into_iter().chain(others) {
+                let refused = folders.start("data", start).expect_err("lost");
+                let names_places =
+                    refused.contains(&format!("{}/WALs", folders.at(place.unwrap_or("data")).display()));
+                assert!(names_places, "{start:?}: {refused}");
+            }
+            let refused = folders.start("data", place).expect_err("lost");
+            assert!(
+                refused.contains("is gone") && refused.contains("delete bellows.wal.state in "),
+                "{refused}"
+            );
+            let files: Arc<dyn Files> = Arc::new(Local::open(folders.at("data")).expect("free"));
+            let elsewhere = place.map(|name| Root::Folder(folders.at(name)));
+            let checked = open_to_check(&World::real(), &Conf::new(), &files, "data", elsewhere.as_ref());
+            assert!(checked.is_err_and(|why| why.to_string().contains("is gone")));
+            drop(files);
+            assert_eq!(std::fs::read(folders.at("data").join(STATE)).expect("there"), before);
+            std::fs::remove_file(folders.at("data").join(STATE)).expect("the loss is accepted");
+            folders.start("data", place).expect("an empty log");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_record_of_the_logs_state_is_refused() {
+    let data = Memory::new();
+    data.swap(&FileName::new(STATE), None, b"opfn\n").expect("written");
+    let refused = begin(&data, None).expect_err("damaged");
+    assert!(refused.contains("bellows.wal.state is damaged"), "{refused}");
+}
+
+/// A server that lost its log to another one, and only notices when it stops, leaves the other one's record.
+#[test]
+fn the_record_of_a_later_server_stays() {
+    let files: Arc<dyn Files> = Arc::new(Memory::new());
+    let start = || {
+        let state = LogState::read(&*files, "data").expect("readable");
+        let mut opened = OpenedLog::new(&World::real(), &files, "data", state);
+        opened.begin().expect("recorded");
+        opened
+    };
+    let first = start();
+    let _second = start();
+    first.end();
+    assert!(LogState::read(&*files, "data").expect("readable").is_open);
 }
 
 #[test]
