@@ -102,7 +102,7 @@ impl Azure {
             build(builder.with_credentials(Arc::clone(&credentials))).map(Arc::new)
         };
         let (store, once) = (counted(options.retry())?, counted(Options::no_retry())?);
-        Ok(Clients { store, once, profile_keys: None })
+        Ok(Clients { store, once, profile_keys: None, remote_keys: None })
     }
 
     /// Returns the URL of a folder in the container, as Hadoop writes it.

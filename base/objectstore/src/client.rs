@@ -5,6 +5,7 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use object_store::list::PaginatedListStore;
 
+use crate::keys::RemoteKeys;
 use crate::profile::ProfileKeys;
 
 /// The client of a service, as the library has it.
@@ -20,4 +21,6 @@ pub(crate) struct Clients {
     pub(crate) once: Arc<dyn Client>,
     /// The keys, if they are those of a profile.
     pub(crate) profile_keys: Option<Arc<ProfileKeys>>,
+    /// The keys, if another service gives them.
+    pub(crate) remote_keys: Option<RemoteKeys>,
 }

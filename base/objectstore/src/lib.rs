@@ -25,6 +25,7 @@ mod clock;
 mod connector;
 mod folders;
 mod hedge;
+mod keys;
 mod meter;
 mod probe;
 mod profile;
@@ -55,6 +56,7 @@ use tokio::sync::Semaphore;
 
 pub use azure::{Azure, AzureSecret, PUBLIC_DOMAIN};
 pub use hedge::Hedging;
+pub use keys::NO_KEYS;
 pub use meter::{AccountOf, Meter, OTHERS, Prices, RequestCounts};
 pub use s3::S3;
 pub use service::Service;
@@ -64,6 +66,7 @@ use clock::StoreClock;
 use connector::{Connector, for_file};
 use folders::remove_folders;
 use hedge::Hedge;
+use keys::RemoteKeys;
 use profile::ProfileKeys;
 use swap::Repeat;
 use upload::Upload;
@@ -156,6 +159,8 @@ struct Shared {
     options: Options,
     /// The keys, if they are those of a profile.
     profile_keys: Option<Arc<ProfileKeys>>,
+    /// The keys, if another service gives them.
+    remote_keys: Option<RemoteKeys>,
     meter: Arc<Meter>,
     reads: Semaphore,
     runtime: Runtime,
@@ -201,13 +206,24 @@ impl Bucket {
             Service::S3(s3) => s3.clients(&options, &connector, variable),
             Service::Azure(azure) => azure.clients(&options, &connector, variable),
         };
-        let Clients { store, once, profile_keys } = clients.map_err(failed)?;
+        let Clients { store, once, profile_keys, remote_keys } = clients.map_err(failed)?;
         let runtime = Runtime::start("objectstore", THREADS).map_err(|error| failed(error.to_string()))?;
         let reads = Semaphore::new(options.reads_max);
         let finished = Mutex::default();
         let world = World::real();
-        let shared =
-            Shared { store, once, options, profile_keys, meter, reads, runtime, clock, world, finished };
+        let shared = Shared {
+            store,
+            once,
+            options,
+            profile_keys,
+            remote_keys,
+            meter,
+            reads,
+            runtime,
+            clock,
+            world,
+            finished,
+        };
         let shared = Arc::new(shared);
         Ok(Bucket { shared, deadline: None })
     }

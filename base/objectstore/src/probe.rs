@@ -11,12 +11,13 @@ impl Bucket {
     /// Checks conditional puts, ranges and listings, and compares the clocks. Fails when the store cannot be reached or
     /// breaks a promise, and at once when it refuses a request for good, because the bucket or the key is wrong. Fails,
     /// too, if this machine's clock differs so much from the store's that the store refuses requests; logs a warning if
-    /// the difference is smaller, but large.
+    /// the difference is smaller, but large. Fails within seconds if there are [no keys](Bucket::check_keys).
     ///
     /// If a store ignores a condition, two servers could both believe that they have committed. If a listing misses what
     /// was just written, a server could overlook a file list, a link or a snapshot. The check takes about ten requests,
     /// and leaves no objects unless a deletion fails.
     pub fn probe(&self) -> Result<()> {
+        self.check_keys()?;
         let folder = FileName::new(format!("bellows.probe.{:016x}", env::World::real().random()));
         let name = folder.join("object");
         // If the store did not answer for that long, the deletion must not wait for it once more.

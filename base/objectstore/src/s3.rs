@@ -9,6 +9,7 @@ use object_store::{RetryConfig, StaticCredentialProvider};
 use crate::Options;
 use crate::client::Clients;
 use crate::connector::Connector;
+use crate::keys::RemoteKeys;
 use crate::profile::{Profile, ProfileKeys};
 
 /// Settings of S3. If a field is `None`, its value comes from the environment (such as `AWS_ACCESS_KEY_ID`), from a
@@ -54,6 +55,9 @@ impl S3 {
             if let Some(keys) = &profile_keys {
                 builder = builder.with_credentials(Arc::clone(keys) as _);
             }
+            if let Some(url) = variable("AWS_METADATA_ENDPOINT") {
+                builder = builder.with_metadata_endpoint(url);
+            }
             self.with_keys(builder)
         };
         let build = |builder: AmazonS3Builder| builder.build().map_err(|error| error.to_string());
@@ -72,7 +76,13 @@ impl S3 {
             built.map(Arc::new)
         };
         let (store, once) = (counted(options.retry())?, counted(Options::no_retry())?);
-        Ok(Clients { store, once, profile_keys })
+        let is_local = profile_keys.is_some() || is_set(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]);
+        let skips = builder(Options::no_retry()).get_config_value(&AmazonS3ConfigKey::SkipSignature);
+        let needs_none = skips.is_some_and(|skips| skips.eq_ignore_ascii_case("true"));
+        let remote_keys = credentials
+            .filter(|_| !is_local && !needs_none)
+            .map(|provider| RemoteKeys::new(provider, options.settle_time, &variable));
+        Ok(Clients { store, once, profile_keys, remote_keys })
     }
 
     /// Lets `builder`, which has the settings of the environment, send its requests to the bucket and to no other store. A

@@ -189,6 +189,7 @@ impl Root {
         }
         self.refuse_hdfs()?;
         let store = self.bucket(conf, None)?;
+        store.check_keys().map_err(|error| self.unreachable(conf, &error))?;
         data_dir::check_is_there(&*store, self)?;
         Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe: None, files: store })
     }
@@ -510,6 +511,10 @@ fn s3_remedy(error: &str, is_path_style: bool) -> String {
     if error.contains(NO_TLS) {
         return "it does not speak TLS: begin fs.s3a.endpoint with http://, or set fs.s3a.connection.ssl.enabled to false".to_owned();
     }
+    if error.contains(objectstore::NO_KEYS) {
+        return "set fs.s3a.access.key and fs.s3a.secret.key or another of these, or give the machine a role"
+            .to_owned();
+    }
     if METADATA.iter().any(|address| error.contains(address)) {
         return "there are no keys in fs.s3a.access.key, AWS_ACCESS_KEY_ID, a profile or a web identity, and the metadata of this \
                 machine or container gave none: set fs.s3a.access.key and fs.s3a.secret.key, or give the machine a role"
@@ -648,6 +653,7 @@ mod tests {
         for (error, is_path_style, remedy) in [
             ("received corrupt message of type InvalidContentType", true, "fs.s3a.connection.ssl.enabled"),
             ("Error performing PUT http://169.254.169.254/latest/api/token", true, "there are no keys"),
+            (&format!("{}: no fs.s3a.access.key", objectstore::NO_KEYS), true, "or give the machine a role"),
             ("dns error", false, "fs.s3a.path.style.access"),
             ("NoSuchBucket", true, "check that the bucket is there"),
         ] {
