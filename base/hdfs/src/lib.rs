@@ -51,6 +51,8 @@ use write::Writer;
 /// [`RECOVERY_PAUSE_MAX`].
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 const RECOVERY_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How often a probe tries another connection after the first, a second apart; each NameNode of a name service counts.
+const PROBE_ATTEMPTS: u32 = 8;
 
 /// How to reach the folder.
 #[derive(Clone, Debug)]
@@ -150,12 +152,56 @@ impl Hdfs {
         })
     }
 
-    /// Checks whether the NameNode can be reached and answers about the folder, which need not exist. Changes nothing.
+    /// Checks whether a NameNode can be reached and answers about the folder, which need not exist. Changes nothing. Fails
+    /// after about [`PROBE_ATTEMPTS`] seconds if every NameNode refuses connections; for one that accepts them this waits as
+    /// long as every call does.
     pub fn probe(options: &Options) -> Result<()> {
-        let (runtime, client) = connect(options)?;
-        let folder = options.folder.clone();
-        wait(&runtime, options, &FileName::root(), "reach", async move {
-            match client.get_file_info(if folder.is_empty() { "/" } else { &folder }).await {
+        let second = "1000".to_owned();
+        let attempts = [
+            ("dfs.client.failover.max.attempts", PROBE_ATTEMPTS.to_string()),
+            ("dfs.client.failover.sleep.base.millis", second.clone()),
+            ("dfs.client.failover.sleep.max.millis", second),
+        ];
+        let mut impatient = options.clone();
+        impatient.settings.extend(attempts.map(|(key, value)| (key.to_owned(), value)));
+        let (runtime, client) = connect(&impatient)?;
+        let (path, url) = (path_in(&options.folder, &FileName::root()), options.url.clone());
+        let asked = wait(&runtime, options, &FileName::root(), "reach", async move {
+            match client.get_file_info(&path).await {
+                // The library does not say which address it has tried.
+                Err(HdfsError::IOError(error)) => {
+                    let (error, looked) = (error.to_string(), silence::look(&url).await);
+                    Reached::Nobody(if looked.contains(&error) {
+                        looked
+                    } else {
+                        format!("{error}; {looked}")
+                    })
+                }
+                Err(error) if !is_missing(&error) => Reached::Refusal(error),
+                _ => Reached::NameNode,
+            }
+        })?;
+        let error = |why: String| {
+            Error::new(Kind::Failed, Outcome::DidNotHappen, &FileName::root(), "reach").because(why)
+        };
+        match asked {
+            Reached::NameNode => Ok(()),
+            Reached::Nobody(why) => Err(error(why)),
+            // A name service whose NameNodes are all on standby has one that is becoming active.
+            Reached::Refusal(HdfsError::RPCError(..) | HdfsError::FatalRPCError(..)) => {
+                Hdfs::open(options.clone())?.look_at_folder()
+            }
+            Reached::Refusal(refusal) => {
+                Err(of_hdfs(&refusal, Outcome::DidNotHappen, &FileName::root(), "reach"))
+            }
+        }
+    }
+
+    /// Fails unless the NameNode answers about the folder, which need not exist.
+    fn look_at_folder(&self) -> Result<()> {
+        let (client, path) = (self.0.client.clone(), path_in(&self.0.options.folder, &FileName::root()));
+        self.wait(&FileName::root(), "reach", async move {
+            match client.get_file_info(&path).await {
                 Err(error) if !is_missing(&error) => {
                     Err(of_hdfs(&error, Outcome::DidNotHappen, &FileName::root(), "reach"))
                 }
@@ -232,6 +278,16 @@ impl Hdfs {
         self.prune(name).await;
         Ok(())
     }
+}
+
+/// Whom a probe has reached.
+enum Reached {
+    /// A NameNode, which answers about the folder.
+    NameNode,
+    /// A NameNode, which refuses the request.
+    Refusal(HdfsError),
+    /// Nobody, for this reason.
+    Nobody(String),
 }
 
 /// Creates the runtime and the client. Nothing is connected yet: the first call does that.

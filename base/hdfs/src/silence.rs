@@ -43,7 +43,7 @@ pub(crate) async fn limited<T>(
 }
 
 /// Connects to the NameNode of `url`, and returns what came of it.
-async fn look(url: &str) -> String {
+pub(crate) async fn look(url: &str) -> String {
     let Some(address) = url.strip_prefix("hdfs://").filter(|address| address.contains(':')) else {
         return format!("hdfs-site.xml has the addresses of {url}");
     };
@@ -72,6 +72,19 @@ mod tests {
     use crate::{Hdfs, Options};
 
     use super::*;
+
+    /// A start need not wait for as long as a running server does.
+    #[test]
+    fn a_probe_of_namenodes_that_refuse_connections_ends_soon_and_names_them() {
+        let closed =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+        let began = env::World::real().moment();
+        let url = format!("hdfs://{closed}");
+        let refused = Hdfs::probe(&Options::new(&url, "/folder")).expect_err("nothing listens").to_string();
+        let waited = env::World::real().moment().since(began);
+        assert!(refused.contains(&format!("cannot connect to {closed}: Connection refused")), "{refused}");
+        assert!(waited < Duration::from_secs(15), "{waited:?}");
+    }
 
     #[test]
     fn a_namenode_that_cannot_be_reached_is_named_with_the_cause() {

@@ -319,6 +319,8 @@ impl Root {
         let options = hdfs_options(conf, url, folder)?;
         let sync = conf.value(&keys::cluster::HDFS_LOG_SYNC_MAX)?;
         let limits = PartLimits { sync, sync_max: options.sync_max.max(sync), patience: options.call_max };
+        // Every later call is repeated for a long time, because the NameNode of a running server may come back.
+        Hdfs::probe(&options).map_err(|error| self.not_served(&error))?;
         let opened = Hdfs::open(options).map_err(|error| self.not_served(&error))?;
         Ok(Continued::new(opened, is_log_file, limits, World::real()))
     }
