@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// Maximum time of one check whether the server is the primary yet. A check that reaches the replica while it stops may
 /// never be answered.
 const CHECK_MAX: Duration = Duration::from_secs(1);
+/// Maximum time for which nothing listens at the server's address while the process replaces itself. After that the process
+/// has ended.
+const GONE_MAX: Duration = Duration::from_secs(10);
 /// Pause between two checks whether the server is the primary yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -54,10 +57,11 @@ pub(crate) fn run(options: &Promote, say: impl Fn(&str) -> std::io::Result<()>) 
         if asked {
             return Ok(format!("{at} is the primary already"));
         }
-        let wait = Wait { world: &world, at, began, within: options.within, check_max: CHECK_MAX };
+        let (check_max, gone_max) = (CHECK_MAX, GONE_MAX);
+        let wait = Wait { world: &world, at, began, within: options.within, check_max, gone_max };
         // Each check uses a new connection and looks up the server's name again, because the process is replaced
         // meanwhile.
-        wait.until_primary(async || connect().admin().promote_replica().await).await
+        wait.until_primary(async || connect().admin().promote_replica().await, async || is_refused(at).await).await
     })?;
     output::ignoring_closed_pipe(say(&words))
 }
@@ -71,17 +75,53 @@ struct Wait<'w> {
     /// Maximum time from `began` until the server is the primary, in seconds.
     within: f64,
     check_max: Duration,
+    /// Maximum time for which the address refuses connections.
+    gone_max: Duration,
+}
+
+/// Whether the machine of `at` says that nothing listens there.
+async fn is_refused(at: &str) -> bool {
+    let dialled = env::timeout(CHECK_MAX, async {
+        let addresses = env::resolve(at).await.unwrap_or_default();
+        for address in &addresses {
+            let outcome = env::dial(*address).await;
+            if !outcome.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+                return false;
+            }
+        }
+        !addresses.is_empty()
+    });
+    dialled.await.unwrap_or(false)
 }
 
 impl Wait<'_> {
     /// Repeats `check`, which returns whether the server is the primary, until it is. A check that is not answered in
-    /// time counts as failed. Returns what to print.
-    async fn until_primary(&self, check: impl AsyncFn() -> client::Result<bool>) -> Result<String, Failure> {
-        let Wait { world, at, began, within, check_max } = *self;
+    /// time counts as failed. After it, `is_refused` says whether nothing listens at the address. Returns what to print.
+    async fn until_primary(
+        &self,
+        check: impl AsyncFn() -> client::Result<bool>,
+        is_refused: impl AsyncFn() -> bool,
+    ) -> Result<String, Failure> {
+        let Wait { world, at, began, within, check_max, gone_max } = *self;
+        // Since when nothing listens.
+        let mut gone: Option<Moment> = None;
         loop {
             env::sleep(PAUSE).await;
             let answer = env::timeout(check_max, check()).await;
+            gone = match answer {
+                Some(Err(_)) if is_refused().await => gone.or_else(|| Some(world.moment())),
+                _ => None,
+            };
             let waited = world.moment().since(began);
+            if let Some(since) = gone
+                && world.moment().since(since) >= gone_max
+            {
+                return Err(Failure::new(format!(
+                    "nothing listens at {at} since {} s, so its process has ended; its log says why, and bellows start on the same \
+                     bucket starts a primary, there or elsewhere",
+                    world.moment().since(since).as_secs()
+                )));
+            }
             let why = match answer {
                 Some(Ok(true)) => {
                     return Ok(format!("{at} is the primary, after {} ms", waited.as_millis()));
@@ -124,6 +164,7 @@ fn program(path: PathBuf) -> PathBuf {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_types, reason = "an address where something listens")]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
@@ -131,7 +172,7 @@ mod tests {
     use clap::Parser;
     use env::{Runtime, World};
 
-    use super::{Wait, program};
+    use super::{Wait, is_refused, program};
     use crate::args::{self, Args, Ports, Start};
 
     fn parsed(words: &[&str]) -> Start {
@@ -191,17 +232,27 @@ mod tests {
 
     /// Waits with checks of at most 10 ms for a primary that never answers the first `unanswered` checks.
     fn wait_for_primary(unanswered: usize, within: f64) -> Result<String, String> {
-        let (world, runtime, asked) =
-            (World::real(), Runtime::start("promote", 1).expect("a thread"), AtomicUsize::new(0));
-        let check_max = Duration::from_millis(10);
-        let wait = Wait { world: &world, at: "here", began: world.moment(), within, check_max };
+        let asked = AtomicUsize::new(0);
         let check = async || {
             if asked.fetch_add(1, Ordering::Relaxed) < unanswered {
                 std::future::pending::<()>().await;
             }
             Ok(true)
         };
-        let waited = async { env::timeout(Duration::from_secs(20), wait.until_primary(check)).await };
+        wait(within, check, async || true)
+    }
+
+    /// Waits with checks of at most 10 ms, and for 50 ms while nothing listens.
+    fn wait(
+        within: f64,
+        check: impl AsyncFn() -> client::Result<bool>,
+        is_refused: impl AsyncFn() -> bool,
+    ) -> Result<String, String> {
+        let (world, runtime) = (World::real(), Runtime::start("promote", 1).expect("a thread"));
+        let (check_max, gone_max) = (Duration::from_millis(10), Duration::from_millis(50));
+        let wait = Wait { world: &world, at: "here", began: world.moment(), within, check_max, gone_max };
+        let waited =
+            async { env::timeout(Duration::from_secs(20), wait.until_primary(check, is_refused)).await };
         let outcome = runtime.handle().block_on(waited).expect("an outcome in time");
         outcome.map_err(|failure| failure.to_string())
     }
@@ -216,5 +267,37 @@ mod tests {
     fn a_server_that_never_answers_is_given_up() {
         let said = wait_for_primary(usize::MAX, 0.2).expect_err("no check is answered");
         assert!(said.contains("(no answer within 10 ms)"), "{said}");
+    }
+
+    fn no_connection() -> client::Result<bool> {
+        Err(client::Error::Registry("no connection".to_owned()))
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_waited_for() {
+        let said = wait(60.0, async || no_connection(), async || true).expect_err("it has ended");
+        assert!(said.starts_with("nothing listens at here since ") && said.contains("has ended"), "{said}");
+        let said =
+            wait(0.3, async || no_connection(), async || false).expect_err("a machine that is cut off");
+        assert!(said.contains("does not answer as the primary") && said.contains("no connection"), "{said}");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let runtime = Runtime::start("promote", 1).expect("a thread");
+        assert!(!runtime.handle().block_on(is_refused(&address)), "something listens");
+        drop(listener);
+        assert!(runtime.handle().block_on(is_refused(&address)));
+    }
+
+    /// While the process replaces itself, nothing listens for a moment.
+    #[test]
+    fn a_process_that_replaces_itself_is_waited_for() {
+        let asked = AtomicUsize::new(0);
+        let check = async || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 | 2 => no_connection(),
+            1 => Ok(false),
+            _ => Ok(true),
+        };
+        let said = wait(60.0, check, async || true).expect("it comes back");
+        assert!(said.starts_with("here is the primary, after "), "{said}");
     }
 }
