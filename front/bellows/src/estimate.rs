@@ -19,6 +19,9 @@ pub(crate) struct IdleServer {
     pub(crate) search_period: Duration,
     /// Number of stores; `None` if their files are not in the object store.
     pub(crate) stores: Option<usize>,
+    /// How often the server writes the history of its web pages, if its files are in the object store: one GET and one PUT
+    /// each time.
+    pub(crate) history_period: Duration,
     /// How long the check of the store took at the start.
     pub(crate) probe: Duration,
     /// Whether the log is in the object store.
@@ -55,10 +58,12 @@ impl Estimate {
         let each = |period: Duration| if period.is_zero() { 0.0 } else { DAY / period.as_secs_f64() };
         let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
         let lists = idle.stores.map_or(0.0, |stores| each(idle.search_period) * (stores + 1) as f64);
+        let histories = idle.stores.map_or(0.0, |_| each(idle.history_period));
         let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
         let period = wal::sync_interval(request).max(idle.sync_period_min.unwrap_or_default());
         let busy = idle.has_log.then(|| each(period) * prices.put / 1_000.0);
-        Estimate::Primary { idle: (looks * prices.get + lists * prices.list) / 1_000.0, busy, request }
+        let requests = (looks + histories) * prices.get + histories * prices.put + lists * prices.list;
+        Estimate::Primary { idle: requests / 1_000.0, busy, request }
     }
 
     /// Returns the cost of a replica that reads the log with two GET requests each time: once every `idle` while
@@ -102,6 +107,7 @@ mod tests {
             owner_period: Duration::from_secs(10),
             search_period: Duration::from_secs(86_400),
             stores: Some(99),
+            history_period: Duration::from_secs(600),
             probe: Duration::from_millis(500),
             has_log: true,
             sync_period_min: None,
@@ -111,15 +117,15 @@ mod tests {
     #[test]
     fn an_idle_day_is_cheap_and_a_busy_day_is_estimated() {
         let text = Estimate::of(&AMAZON, &idle()).to_string();
-        // An idle day has 8,640 GET and 100 LIST requests. A busy one has 6,912,000 PUT: in the time that one takes,
-        // four are sent.
+        // An idle day has 8,640 GET and 100 LIST requests, and 144 GET and 144 PUT for the history. A busy one has 6,912,000
+        // PUT: in the time that one takes, four are sent.
         assert_eq!(
             text,
-            "the store costs about $0.0040 on a day without writes, and up to $34.56 for the log on a day of writes without a \
+            "the store costs about $0.0047 on a day without writes, and up to $34.56 for the log on a day of writes without a \
              pause, at 50 ms a request"
         );
         let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();
-        assert_eq!(without_log, "the store costs about $0.0005 on a day without writes");
+        assert_eq!(without_log, "the store costs about $0.0013 on a day without writes");
         let log_alone = Estimate::of(&AMAZON, &IdleServer { stores: None, ..idle() }).to_string();
         assert!(log_alone.starts_with("the store costs about $0.0035 on a day"), "{log_alone}");
     }

@@ -338,6 +338,7 @@ fn serve(
                 stores: root
                     .is_bucket()
                     .then(|| server.regions().all().iter().map(|region| region.load().stores.len()).sum()),
+                history_period: web::HISTORY_PERIOD,
                 probe,
                 has_log: wal_dir.unwrap_or(root).is_bucket(),
                 sync_period_min,

@@ -33,6 +33,7 @@ mod ui;
 pub use dashboard::{CacheWindow, memory_dashboard};
 pub use log_ring::{LogRing, LogTee};
 pub use node::{About, Console, LevelSwitch, Node, SelfCheck};
+pub use sampler::HISTORY_PERIOD;
 pub use ui::settings::is_secret;
 
 use std::sync::Arc;

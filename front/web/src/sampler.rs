@@ -23,8 +23,8 @@ const PERIOD_MAX: Duration = Duration::from_secs(10);
 /// Measuring takes at most 1/`COST_PART` of the time, unless one measurement takes longer than that part of
 /// [`PERIOD_MAX`].
 const COST_PART: u32 = 200;
-/// Time between two writes of the history file.
-const KEPT_EVERY: Duration = Duration::from_secs(600);
+/// Time between two writes of the history file, each of which reads the previous one.
+pub const HISTORY_PERIOD: Duration = Duration::from_secs(600);
 /// Maximum size of the history file, in bytes.
 const FILE_MAX: usize = 16 << 20;
 /// Maximum number of tables that have series.
@@ -87,7 +87,7 @@ impl Console {
                 before = Some(snapshot);
             }
             let took = self.world.moment().since(began);
-            if self.world.moment().since(kept) >= KEPT_EVERY {
+            if self.world.moment().since(kept) >= HISTORY_PERIOD {
                 kept = self.world.moment();
                 let console = Arc::clone(&self);
                 env::blocking(move || console.keep_history()).await;
