@@ -320,8 +320,11 @@ impl Console {
                 &[],
                 node.ready.0 as f64,
             );
-            let free = node.server.foundation().files.bytes_free().unwrap_or(0);
-            out.gauge("bellows_disk_free_bytes", "Bytes free on the disk of the data.", &[], free as f64);
+            // An object store and the memory of a read replica have no limit that is known here.
+            let free = node.server.foundation().files.bytes_free().ok().filter(|free| *free < u64::MAX);
+            if let Some(free) = free {
+                out.gauge("bellows_disk_free_bytes", "Bytes free on the disk of the data.", &[], free as f64);
+            }
         }
         out.gauge(
             "bellows_start_time_ms",

@@ -123,14 +123,31 @@ fn tiles(history: &History, snapshots: &Snapshots) -> [Tile; 6] {
             series: "cache.hit",
             page: "/cache",
         },
-        Tile {
-            name: "Disk free",
-            value: parts::size(metric("bellows_disk_free_bytes")),
-            beside: format!("{} in files", parts::size(metric("hbase_regionserver_store_file_size"))),
-            series: "files.bytes",
-            page: "/tables?sort=size",
-        },
+        disk_tile(
+            snapshots.latest.as_ref().and_then(|latest| {
+                latest.metrics.samples(DISK_FREE).first().map(|_| latest.metrics.sum(DISK_FREE, None))
+            }),
+            metric("hbase_regionserver_store_file_size"),
+        ),
     ]
+}
+
+/// The metric of the free space; a server whose files are on no disk of its machine has none.
+const DISK_FREE: &str = "bellows_disk_free_bytes";
+
+/// Returns the tile of the room for files, in bytes: what is free if they are on a disk, and what files have.
+fn disk_tile(free: Option<f64>, files: f64) -> Tile {
+    let (series, page) = ("files.bytes", "/tables?sort=size");
+    match free {
+        Some(free) => {
+            let beside = format!("{} in files", parts::size(files));
+            Tile { name: "Disk free", value: parts::size(free), beside, series, page }
+        }
+        None => {
+            let beside = "in a store without a limit".to_owned();
+            Tile { name: "Files", value: parts::size(files), beside, series, page }
+        }
+    }
 }
 
 /// Returns the findings as a list.
@@ -243,4 +260,19 @@ pub(crate) fn json(console: &Console) -> Value {
             "time": event.time, "level": event.level, "text": event.text,
         })).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_disk_has_free_space() {
+        let shown = |free| {
+            let tile = disk_tile(free, 3.0 * 1_024.0);
+            (tile.name, tile.value, tile.beside)
+        };
+        assert_eq!(shown(Some(0.0)), ("Disk free", "0 B".to_owned(), "3.0 KB in files".to_owned()));
+        assert_eq!(shown(None), ("Files", "3.0 KB".to_owned(), "in a store without a limit".to_owned()));
+    }
 }
