@@ -19,11 +19,11 @@ use door::{LogEnds, OwnLog};
 use env::World;
 use objectstore::Meter;
 use storage::{
-    Capability, FileName, Files, Kind, MachineMemory, Object, RequestBudget, Segmented, Version,
+    Capability, FileName, Files, Kind, MachineMemory, Memory, Object, RequestBudget, Segmented, Version,
     swap_confirmed,
 };
 
-use crate::data_dir;
+use crate::data_dir::{self, RootOwner};
 use crate::estimate::put_period;
 use crate::failure::Failure;
 use crate::root::{self, HBasePlace, LOG_FOLDER, OpenRoot, Root};
@@ -101,6 +101,34 @@ pub(crate) fn open_existing(
         Ok::<_, Failure>((name, opened))
     });
     open_at(world, conf, files, root, elsewhere.transpose()?, Caller::Visitor).map(|(log, _)| log)
+}
+
+/// Fails as a start would if `hbase.wal.dir` does not name the place of the log of the data directory `root`, as far as
+/// that can be told without writing. Returns the place of the log. The server must not run; a log in HDFS is not looked at,
+/// because this process would have to become its owner.
+pub(crate) fn examine(
+    world: &World,
+    conf: &Conf,
+    root: &Root,
+    wal_dir: Option<&Root>,
+) -> Result<String, Failure> {
+    let name = root.to_string();
+    let files: Arc<dyn Files> = match root {
+        Root::Folder(folder) if data_dir::owner_of(folder)? == RootOwner::Nobody => Arc::new(Memory::new()),
+        Root::Folder(_) => root.open_log_to_check(conf)?,
+        _ => root.open_for_reading_log(conf, None)?,
+    };
+    let place = wal_dir.unwrap_or(root).to_string();
+    let is_recorded = Records::read(&*files, &name, None)?.place == place;
+    let log: Option<Arc<dyn Files>> = match wal_dir {
+        None => None,
+        // A start makes the folder.
+        Some(Root::Folder(folder)) if !folder.is_dir() && !is_recorded => Some(Arc::new(Memory::new())),
+        Some(wal_dir) => Some(wal_dir.open_log_to_check(conf)?),
+    };
+    let elsewhere = log.map(|log| (place.clone(), log));
+    open_at(world, conf, &files, &name, elsewhere, Caller::Visitor)?;
+    Ok(place)
 }
 
 /// Who opens a log's place.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use env::World;
 use storage::{Disk, FileSystem};
 
-use super::{Finding, bytes};
+use super::{Finding, State, bytes};
 use crate::bucket::Engine;
 use crate::data_dir::{self, RootOwner};
+use crate::log_place;
 use crate::root::Root;
 use crate::settings::Settings;
 
@@ -38,6 +39,9 @@ pub(super) fn examine(world: &World, settings: &Settings, is_running: bool) -> V
     let log = settings.wal_dir.as_ref();
     for bucket in [Some(&settings.root), log].into_iter().flatten().filter(|place| place.folder().is_none()) {
         findings.push(object_store(bucket, settings, is_running));
+    }
+    if findings.iter().all(|finding| finding.state != State::Bad) {
+        findings.extend(place_of_log(world, settings, is_running));
     }
     if let Some(folder) = log.and_then(Root::folder) {
         findings.extend(disk("log's disk space", folder, false));
@@ -70,6 +74,34 @@ fn data_directory(folder: &Path, is_running: bool) -> Finding {
         }
         Err(failure) => Finding::bad(CHECK, failure, "nothing was changed; a start would say the same"),
     }
+}
+
+/// Compares `hbase.wal.dir` with what the data directory records. Locks folders of this machine for a moment, and leaves no
+/// file in them.
+fn place_of_log(world: &World, settings: &Settings, is_running: bool) -> Option<Finding> {
+    const CHECK: &str = "log's place";
+    let (root, wal_dir) = (&settings.root, settings.wal_dir.as_ref());
+    let is_hdfs = |place: &Root| matches!(place, Root::Hdfs { .. });
+    // A running server has checked it at its start, and a log in HDFS cannot be read without ending its server.
+    if is_running || settings.is_replica || is_hdfs(root) || wal_dir.is_some_and(is_hdfs) {
+        return None;
+    }
+    let folders: Vec<&Path> = [Some(root), wal_dir].into_iter().flatten().filter_map(Root::folder).collect();
+    let has_no_lock = |folder: &&&Path| storage::open_outside(&folder.join(data_dir::LOCK)).is_err();
+    let unlocked: Vec<&Path> = folders.iter().filter(has_no_lock).copied().collect();
+    // A server with other ports than these options name.
+    let in_use = folders.iter().filter(|folder| folder.is_dir()).find_map(|folder| {
+        storage::Local::open_for_reading(*folder).err().filter(|error| error.kind() == storage::Kind::InUse)
+    });
+    if let Some(error) = in_use {
+        return Some(Finding::unknown(CHECK, error));
+    }
+    let examined = log_place::examine(world, &settings.conf, root, wal_dir);
+    unlocked.into_iter().filter(|folder| folder.is_dir()).for_each(data_dir::forget_lock);
+    Some(match examined {
+        Ok(place) => Finding::good(CHECK, place),
+        Err(failure) => Finding::bad(CHECK, failure, "nothing was changed; a start would be refused, too"),
+    })
 }
 
 fn object_store(root: &Root, settings: &Settings, is_running: bool) -> Finding {
@@ -185,9 +217,10 @@ fn judge_syncs(times: &[Duration], kind: FileSystem) -> Finding {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "real folders are the point")]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::args::Start;
 
     fn disk(bytes_free: u64, kind: FileSystem) -> Disk {
         Disk {
@@ -235,5 +268,37 @@ mod tests {
         assert_eq!(state(&[1, 1, 2], FileSystem::Disk), Warning, "no device is that fast");
         assert_eq!(state(&[1, 1, 2], FileSystem::Memory), Unknown);
         assert_eq!(state(&[], FileSystem::Disk), Unknown);
+    }
+
+    #[test]
+    fn a_log_that_a_start_would_refuse_is_found_and_nothing_is_left() {
+        let folder = std::env::temp_dir().join(format!("bellows-doctor-{:x}", World::real().random()));
+        let (data, other, log) = (folder.join("data"), folder.join("other"), folder.join("log"));
+        let found = |wal_dir: Option<&Path>| {
+            let define = wal_dir.map(|place| ("hbase.wal.dir".to_owned(), place.display().to_string()));
+            let define = define.into_iter().collect();
+            let start = Start { data_dir: Some(data.clone()), define, ..Start::default() };
+            let settings = Settings::gather(&start).expect("good");
+            place_of_log(&World::real(), &settings, false).expect("it does not run")
+        };
+        assert_eq!(found(Some(&log)).state, State::Good, "a start makes both folders");
+        assert!(!folder.exists());
+        drop(data_dir::open(&other).expect("new"));
+        drop(data_dir::open(&data).expect("new"));
+        data_dir::forget_lock(&data);
+        let wrong = found(Some(&other));
+        assert!(wrong.state == State::Bad && wrong.found.contains("is a data directory"), "{wrong:?}");
+        assert_eq!(found(Some(&log)).state, State::Good);
+        std::fs::write(data.join("bellows.wal.state"), "open\n1\n").expect("written");
+        for wal_dir in [None, Some(&*log)] {
+            let lost = found(wal_dir);
+            assert!(lost.state == State::Bad && lost.found.contains("is gone"), "{lost:?}");
+        }
+        assert!(!log.exists() && !data.join(data_dir::LOCK).exists(), "nothing is left");
+        let runs = data_dir::open(&data).expect("free");
+        let in_use = found(None);
+        assert!(in_use.state == State::Unknown && in_use.found.contains("has the folder"), "{in_use:?}");
+        drop(runs);
+        std::fs::remove_dir_all(&folder).expect("the test's own");
     }
 }
