@@ -59,10 +59,12 @@ fn look_and_adopt(
     }
     let ends = if closes_logs { LogEnds::Shown } else { adopted.ends };
     let mut inventory = door::look(files, log, ends, &world, ended).map_err(of_door)?;
-    if !has_logs && root.folder().is_none() {
+    if !has_logs {
+        // HBase leaves the folder in a root folder on a disk, also without a log.
+        let what = if root.folder().is_some() { "folder WALs" } else { "logs of HBase" };
         inventory.report.notes.push(format!(
-            "{} has no logs of HBase, so they were elsewhere: after a kill they have writes that are not in this root; name their \
-             place with -D hbase.wal.dir=…, if it still exists",
+            "{} has no {what}, so HBase had its logs elsewhere (hbase.wal.dir): after a kill they have writes that are not in this \
+             root; name their place with -D hbase.wal.dir=…, or HBase's hbase-site.xml with --site, and add --killed",
             settings.wal_dir.as_ref().unwrap_or(root)
         ));
     }
@@ -268,6 +270,34 @@ mod tests {
             "{refused}"
         );
         assert_eq!(hbase.adopt(Some("log")).map(drop).map_err(|failure| failure.to_string()), Ok(()));
+    }
+
+    /// Whoever does not say that HBase was killed is told of logs that may be elsewhere.
+    #[test]
+    fn a_root_without_a_folder_of_logs_has_a_note() {
+        let hbase = KilledHBase::unpack();
+        let looked = |log| {
+            let mut said = String::new();
+            let options = Adopt {
+                root: hbase.root(),
+                dry_run: true,
+                leave_behind: false,
+                killed: false,
+                site: None,
+                define: hbase.define(log),
+            };
+            // The root was killed, so something is in the way.
+            let _refused = run(&options, |text| {
+                said.push_str(text);
+                Ok(())
+            });
+            said
+        };
+        let note = "has no folder WALs, so HBase had its logs elsewhere (hbase.wal.dir)";
+        let said = looked(None);
+        assert!(said.contains(note) && said.contains("add --killed"), "{said}");
+        let said = looked(Some("log"));
+        assert!(!said.contains(note), "{said}");
     }
 
     #[test]

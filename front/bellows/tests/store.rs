@@ -262,7 +262,7 @@ fn a_root_in_the_store_whose_logs_are_missing_is_refused_if_hbase_was_killed() {
         "{refused}"
     );
     let said = hbase.adopt(&["--dry-run"]);
-    assert!(said.contains("has no logs of HBase, so they were elsewhere"), "{said}");
+    assert!(said.contains("has no logs of HBase, so HBase had its logs elsewhere (hbase.wal.dir)"), "{said}");
 }
 
 /// Returns the only store file of table `source`.
