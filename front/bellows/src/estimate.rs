@@ -13,7 +13,7 @@ const PROBED: f64 = 10.0;
 
 /// The requests that an idle server makes by itself, and how fast its store is.
 pub(crate) struct IdleServer {
-    /// How often the server checks whether it still owns the log: one GET each time.
+    /// How often the server checks whether it still owns the log or the root: one GET each time.
     pub(crate) owner_period: Duration,
     /// How often the server searches for garbage: one LIST for each store and one for the archive.
     pub(crate) search_period: Duration,
@@ -26,6 +26,8 @@ pub(crate) struct IdleServer {
     pub(crate) probe: Duration,
     /// Whether the log is in the object store.
     pub(crate) has_log: bool,
+    /// Whether the log is elsewhere, and the server checks whether it still owns the root in the object store.
+    pub(crate) checks_root: bool,
     /// The time between two syncs of the log that its budget permits; `None` without a budget.
     pub(crate) sync_period_min: Option<Duration>,
 }
@@ -56,7 +58,7 @@ pub(crate) enum Estimate {
 impl Estimate {
     pub(crate) fn of(prices: &Prices, idle: &IdleServer) -> Estimate {
         let each = |period: Duration| if period.is_zero() { 0.0 } else { DAY / period.as_secs_f64() };
-        let looks = if idle.has_log { each(idle.owner_period) } else { 0.0 };
+        let looks = if idle.has_log || idle.checks_root { each(idle.owner_period) } else { 0.0 };
         let lists = idle.stores.map_or(0.0, |stores| each(idle.search_period) * (stores + 1) as f64);
         let histories = idle.stores.map_or(0.0, |_| each(idle.history_period));
         let request = idle.probe.div_f64(PROBED).max(Duration::from_millis(1));
@@ -110,6 +112,7 @@ mod tests {
             history_period: Duration::from_secs(600),
             probe: Duration::from_millis(500),
             has_log: true,
+            checks_root: false,
             sync_period_min: None,
         }
     }
@@ -126,6 +129,11 @@ mod tests {
         );
         let without_log = Estimate::of(&AMAZON, &IdleServer { has_log: false, ..idle() }).to_string();
         assert_eq!(without_log, "the store costs about $0.0013 on a day without writes");
+        let on_disk = IdleServer { has_log: false, checks_root: true, ..idle() };
+        assert_eq!(
+            Estimate::of(&AMAZON, &on_disk).to_string(),
+            "the store costs about $0.0047 on a day without writes"
+        );
         let log_alone = Estimate::of(&AMAZON, &IdleServer { stores: None, ..idle() }).to_string();
         assert!(log_alone.starts_with("the store costs about $0.0035 on a day"), "{log_alone}");
     }

@@ -139,6 +139,8 @@ fn serve(
         }
     };
     let log_root = wal_dir.unwrap_or(root).to_string();
+    // Another server of these files has its log elsewhere, so this one's log does not show it.
+    let checks_root = root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some());
     if root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some()) {
         tracing::warn!(log = log_root, files = %root,
             "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
@@ -341,6 +343,7 @@ fn serve(
                 history_period: web::HISTORY_PERIOD,
                 probe,
                 has_log: wal_dir.unwrap_or(root).is_bucket(),
+                checks_root: root.is_bucket() && checks_root,
                 sync_period_min,
             };
             Estimate::of(&prices, &idle)
@@ -358,7 +361,9 @@ fn serve(
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     let zookeeper_address = registry.address();
-    wait_for_the_end(&runtime, &server, &master, &log, &log_root, told_to_stop)?;
+    let replaced = opened_log.as_ref().filter(|_| checks_root);
+    let replaced = replaced.map(|opened| (root.to_string(), opened.replaced(options.wake_period)));
+    wait_for_the_end(&runtime, &server, &master, &log, &log_root, replaced, told_to_stop)?;
 
     console.keep_history();
     server.stop();
@@ -398,6 +403,7 @@ fn wait_for_the_end(
     master: &Master,
     log: &wal::Log,
     log_root: &str,
+    replaced_root: Option<(String, impl Future<Output = String> + Send + 'static)>,
     told_to_stop: impl Future<Output = &'static str> + Send + 'static,
 ) -> Result<(), Failure> {
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -415,6 +421,12 @@ fn wait_for_the_end(
     runtime.spawn(async move {
         let _ended = by_master.send(Err(Failure::of_words(place, replaced.await).of_takeover()));
     });
+    if let Some((place, replaced)) = replaced_root {
+        let by_root = sender.clone();
+        runtime.spawn(async move {
+            let _ended = by_root.send(Err(Failure::of_words(place, replaced.await).of_takeover()));
+        });
+    }
     let (by_region, aborted, place) = (sender.clone(), server.region_aborted(), log_root.to_owned());
     let aborted_of = Arc::clone(server);
     runtime.spawn(async move {

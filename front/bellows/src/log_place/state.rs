@@ -4,13 +4,16 @@
 //! would begin an empty log. So a start records that the log is *open*, before a client can write, and an orderly stop that
 //! it is *closed*: then every write is in store files. A log that is open has at least one file at any time. If it has none,
 //! what was not flushed is lost, and everything that opens the log fails. An operator who accepts the loss deletes the object.
+//!
+//! Each start writes the object, so it also shows a server that another one has taken over its files.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use env::World;
-use storage::{Files, Version};
+use storage::{FileName, Files, Version};
 
-use super::{read, write};
+use super::{NOTE_MAX, read, write};
 use crate::failure::Failure;
 use crate::root::LOG_FOLDER;
 
@@ -18,6 +21,7 @@ use crate::root::LOG_FOLDER;
 pub(crate) const STATE: &str = "bellows.wal.state";
 
 /// What the data directory records about its log.
+#[derive(Clone)]
 pub(crate) struct LogState {
     /// Whether the log may have writes that are in no store file.
     pub(super) is_open: bool,
@@ -77,6 +81,7 @@ impl LogState {
 }
 
 /// The record of a server that has its log open.
+#[derive(Clone)]
 pub(crate) struct OpenedLog {
     world: World,
     files: Arc<dyn Files>,
@@ -93,6 +98,31 @@ impl OpenedLog {
     /// not serve clients yet.
     pub(crate) fn begin(&mut self) -> Result<(), Failure> {
         self.state.set(&self.world, &*self.files, &self.root, true)
+    }
+
+    /// Whether another server has opened a log of this data directory since. Takes one request. If the record cannot be read,
+    /// or an operator has deleted it, returns `false`.
+    fn is_replaced(&self) -> bool {
+        let found = self.files.load(&FileName::new(STATE), NOTE_MAX);
+        found.is_ok_and(|found| Some(found.version) != self.state.version)
+    }
+
+    /// Waits until another server has opened a log of this data directory, which it checks each `period`, and returns what to
+    /// say. The other server's log need not be in the same place, so this one may not notice it in its own log.
+    pub(crate) fn replaced(&self, period: Duration) -> impl Future<Output = String> + Send + use<> {
+        let opened = self.clone();
+        async move {
+            loop {
+                env::sleep(period).await;
+                let looked = opened.clone();
+                if env::blocking(move || looked.is_replaced()).await {
+                    return format!(
+                        "another server has taken over {}, with its log in another place",
+                        opened.root
+                    );
+                }
+            }
+        }
     }
 
     /// Records that every write is in store files. If that fails, the next start needs the log, which is still there.

@@ -298,9 +298,19 @@ fn the_record_of_a_later_server_stays() {
         opened
     };
     let first = start();
-    let _second = start();
+    let runtime = env::Runtime::start("test", 1).expect("a thread");
+    let second = start();
+    let replaced = |opened: &OpenedLog, limit| {
+        let replaced = opened.replaced(Duration::from_millis(10));
+        runtime.handle().block_on(async { env::timeout(Duration::from_millis(limit), replaced).await })
+    };
+    let said = replaced(&first, 20_000).expect("noticed");
+    assert_eq!(said, "another server has taken over data, with its log in another place");
     first.end();
     assert!(LogState::read(&*files, "data").expect("readable").is_open);
+    assert_eq!(replaced(&second, 200), None, "its own record");
+    files.delete(&FileName::new(STATE)).expect("deleted by an operator");
+    assert_eq!(replaced(&second, 200), None, "nobody has taken over");
 }
 
 #[test]
