@@ -7,7 +7,7 @@ encoded = lambda { |table, place| regions.call(table)[place].getEncodedName }; n
 server = java.getRegionServers.first.to_s; nil
 wait = lambda { |&done| 300.times { break if done.call; sleep 0.1 } }; nil
 class Shell::Commands::Command; def gets; "y\n"; end; end; nil
-Shell.load_command('change_sft', 'ddl'); Shell.load_command('change_sft_all', 'ddl'); @shell.export_commands(self); nil
+%w[change_sft change_sft_all flush_master_store list_unknownservers truncate_region peer_modification_enabled peer_modification_switch list_enabled_tables list_disabled_tables].each { |name| Shell.load_command(name, 'ddl') }; @shell.export_commands(self); nil
 tracker, source, target = 'hbase.store.file-tracker.impl', 'hbase.store.file-tracker.migration.src.impl', 'hbase.store.file-tracker.migration.dst.impl'; nil
 
 # general
@@ -414,6 +414,40 @@ list_decommissioned_regionservers
 decommission_regionservers ['nowhere']
 recommission_regionserver 'nowhere,1,1'
 list_decommissioned_regionservers
+
+# commands of shells younger than 2.4
+flush_master_store
+list_unknownservers
+peer_modification_enabled
+peer_modification_switch false
+peer_modification_enabled
+peer_modification_switch true, true
+peer_modification_enabled
+disable 't9'
+list_enabled_tables
+list_disabled_tables
+enable 't9'
+list_disabled_tables
+create 'young', 'f', SPLITS => ['10', '20']
+put 'young', '05', 'f:q', 'v', 1
+put 'young', '15', 'f:q', 'v', 1
+put 'young', '25', 'f:q', 'v', 1
+flush 'young'
+put 'young', '16', 'f:q', 'v', 1
+truncate_region encoded.call('young', 1)
+scan 'young'
+truncate_region regions.call('young').first.getRegionNameAsString
+scan 'young'
+truncate_region '00000000000000000000000000000000'
+truncate_region 'nowhere,,1.00000000000000000000000000000000.'
+truncate_region ''
+get_splits 'young'
+disable 'young'
+truncate_region encoded.call('young', 2)
+enable 'young'
+count 'young'
+disable 'young'
+drop 'young'
 
 # snapshots
 snapshot 't1', 's1'
