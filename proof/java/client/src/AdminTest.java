@@ -13,10 +13,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.DoNotRetryIOException;
+import org.apache.hadoop.hbase.HBaseIOException;
 import org.apache.hadoop.hbase.HRegionLocation;
 import org.apache.hadoop.hbase.InvalidFamilyOperationException;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -236,6 +238,42 @@ public class AdminTest extends Words {
     admin.modifyTable(changed);
     assertEquals(changed, admin.getDescriptor(name));
     assertEquals(List.of("a/f:q@5=f", "z/f:q@5=f"), Server.cells(table, new Scan()));
+    Server.drop(table);
+  }
+
+  /** The change is stored, and a region has it when it is opened the next time. */
+  @Test
+  public void aTableIsChangedWithoutReopeningItsRegions() throws Exception {
+    Table table = Server.freshTable("notreopened");
+    TableName name = table.getName();
+    for (long version = 1; version <= 3; version++) {
+      table.put(new Put(b("r")).addColumn(F, Q, version, b("v" + version)));
+    }
+    Get all = new Get(b("r")).readAllVersions();
+    List<String> three = List.of("r/f:q@3=v3", "r/f:q@2=v2", "r/f:q@1=v1");
+    assertEquals(three, Server.cells(table.get(all)));
+
+    TableDescriptor before = admin.getDescriptor(name);
+    ColumnFamilyDescriptor one =
+        ColumnFamilyDescriptorBuilder.newBuilder(before.getColumnFamily(F)).setMaxVersions(1).build();
+    TableDescriptor changed = TableDescriptorBuilder.newBuilder(before).modifyColumnFamily(one).build();
+    // Only this method is in HBase 2 and in HBase 3.
+    admin.modifyTableAsync(changed, false).get(1, TimeUnit.MINUTES);
+    assertEquals(changed, admin.getDescriptor(name));
+    assertEquals(three, Server.cells(table.get(all)));
+
+    TableDescriptor less = TableDescriptorBuilder.newBuilder(changed).removeColumnFamily(G).build();
+    // The client would repeat the call for two minutes, because the exception does not say that this is no use.
+    Configuration conf = Server.configuration();
+    conf.setInt("hbase.client.retries.number", 1);
+    try (Connection once = ConnectionFactory.createConnection(conf); Admin impatient = once.getAdmin()) {
+      Server.refused(HBaseIOException.class, () -> impatient.modifyTableAsync(less, false).get(1, TimeUnit.MINUTES));
+    }
+    assertEquals(changed, admin.getDescriptor(name));
+
+    admin.disableTable(name);
+    admin.enableTable(name);
+    assertEquals(List.of("r/f:q@3=v3"), Server.cells(table.get(all)));
     Server.drop(table);
   }
 
