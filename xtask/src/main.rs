@@ -153,6 +153,11 @@ const PARTS: &[Part] = &[
         s3::replica,
     ),
     (
+        "replica-tools",
+        "HBase's shell and YCSB read from a read replica, which refuses what changes something (Go, JDK and Maven)",
+        s3::replica_tools,
+    ),
+    (
         "hdfs",
         "storage in a real HDFS keeps its contract, and a server there survives kill -9 (JDK and Maven)",
         hdfs::suite,

@@ -1,5 +1,7 @@
 //! Tests a read replica beside a server whose files are in an S3 store, and its promotion.
 
+pub(crate) mod tools;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -96,6 +96,13 @@ pub(crate) fn replica() -> Outcome {
     crate::replica::follows(&store.endpoint)
 }
 
+/// Runs HBase's shell and YCSB against a read replica.
+pub(crate) fn replica_tools() -> Outcome {
+    crate::server::build()?;
+    let store = Store::start()?;
+    crate::replica::tools::serves(&store.endpoint)
+}
+
 /// Tests takeovers: a server hangs under load, a second one takes over its files and accepts writes, and then the first
 /// one continues. The first must acknowledge nothing that the second does not have, and end with a message that names the
 /// second. `options` are further arguments of each server.

@@ -15,7 +15,9 @@ mod transcript;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use self::transcript::{Block, Transcript};
+pub(crate) use self::transcript::Transcript;
+
+use self::transcript::Block;
 use crate::hbase::HBase;
 use crate::server::{Server, fresh_folder};
 use crate::{Outcome, java};
@@ -47,15 +49,15 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     match target {
         [] => {
             let server = Server::start("shell", &["-D", "hbase.store.file-tracker.impl=DEFAULT"])?;
-            let printed = printed(&server.registry)?;
+            let printed = printed(COMMANDS, &server.registry)?;
             // The last command of the script stops the server.
             server.ended()?;
             compare(&printed, print)
         }
-        ["--against", quorum] => compare(&printed(quorum)?, print),
-        ["--kept", output] => compare(&kept(output)?, print),
+        ["--against", quorum] => compare(&printed(COMMANDS, quorum)?, print),
+        ["--kept", output] => compare(&kept(COMMANDS, output)?, print),
         ["--record"] if !print => record(),
-        ["--record", "--kept", output] if !print => write(&kept(output)?),
+        ["--record", "--kept", output] if !print => write(&kept(COMMANDS, output)?),
         _ => Err(format!("usage:\n{USAGE}")),
     }
 }
@@ -63,7 +65,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
 fn record() -> Outcome {
     let pages = crate::hbase::free_port()?.to_string();
     let hbase = HBase::start(&[("hbase.regionserver.info.port", &pages)])?;
-    write(&printed(&hbase.quorum)?)?;
+    write(&printed(COMMANDS, &hbase.quorum)?)?;
     hbase.remove()
 }
 
@@ -71,14 +73,14 @@ fn write(printed: &Transcript) -> Outcome {
     std::fs::write(RECORDED, printed.to_string()).map_err(|error| format!("{RECORDED}: {error}"))
 }
 
-/// Returns the output of the shell that an earlier run wrote to a file.
-fn kept(output: &str) -> Result<Transcript, String> {
+/// Returns the output of a shell that has read `script` and written it to a file.
+fn kept(script: &str, output: &str) -> Result<Transcript, String> {
     let text = std::fs::read(output).map_err(|error| format!("{output}: {error}"))?;
-    Transcript::of_output(&read(COMMANDS)?, &String::from_utf8_lossy(&text))
+    Transcript::of_output(&read(script)?, &String::from_utf8_lossy(&text))
         .map_err(|why| format!("{why}; see {output}"))
 }
 
-fn read(path: &str) -> Result<String, String> {
+pub(crate) fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
 
@@ -121,6 +123,26 @@ fn compare(printed: &Transcript, print: bool) -> Outcome {
     Err(format!("{} commands of the shell are wrong:\n\n{}", wrong.len(), wrong.join("\n\n")))
 }
 
+/// Returns what is wrong if two shells that read the same script did not print the same. The first is called `one`, the
+/// other `other`.
+pub(crate) fn differences(one: (&str, &Transcript), other: (&str, &Transcript)) -> Vec<String> {
+    let ((one, before), (other, after)) = (one, other);
+    let mut wrong = Vec::new();
+    for block in &after.blocks {
+        match before.find(block) {
+            Some(before) if before.lines == block.lines => {}
+            Some(before) => {
+                let lines = |who: &str, block: &Block| {
+                    block.lines.iter().map(|line| format!("\n  {who:8} {line}")).collect::<String>()
+                };
+                wrong.push(format!("{}{}{}", block.title(), lines(one, before), lines(other, block)));
+            }
+            None => wrong.push(format!("{one} has no command {}", block.title())),
+        }
+    }
+    wrong
+}
+
 /// Returns both outputs, without the lines that they share at their beginning and end.
 fn shown(recorded: &Block, printed: &Block) -> String {
     let (one, other) = (&recorded.lines[..], &printed.lines[..]);
@@ -132,8 +154,8 @@ fn shown(recorded: &Block, printed: &Block) -> String {
     lines.chain(other.iter().map(|line| format!("  Bellows  {line}"))).collect::<Vec<String>>().join("\n")
 }
 
-/// Returns what the shell prints for each command against the cluster behind this ZooKeeper address.
-fn printed(quorum: &str) -> Result<Transcript, String> {
+/// Returns what the shell prints for each command of the file `script` against the cluster behind this ZooKeeper address.
+pub(crate) fn printed(script: &str, quorum: &str) -> Result<Transcript, String> {
     let jars = format!("{}:{}", java::class_path(MODULE)?, java::class_path("tools")?);
     let folder = fresh_folder("shell-client")?;
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
@@ -168,7 +190,7 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
     }
     let (output, errors) = (folder.join("output"), folder.join("errors"));
     let file = |path: &Path| std::fs::File::create(path).map_err(|error| failed(path, error));
-    let input = std::fs::File::open(COMMANDS).map_err(|error| format!("{COMMANDS}: {error}"))?;
+    let input = std::fs::File::open(script).map_err(|error| format!("{script}: {error}"))?;
     let mut shell = java::java(
         &format!("{}:{}:{jars}", folder.display(), java::CONF),
         &[("proof.log", "OFF")],
@@ -176,7 +198,7 @@ fn printed(quorum: &str) -> Result<Transcript, String> {
     );
     shell.stdin(Stdio::from(input)).stdout(file(&output)?).stderr(file(&errors)?);
     wait_for(shell)?;
-    kept(&output.display().to_string())
+    kept(script, &output.display().to_string())
 }
 
 /// Waits until the shell has ended. Its status says whether the last command succeeded.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::Outcome;
 use crate::server::{Server, build, fresh_folder, log_of, no_panic};
-use crate::tools::{Registry, Tools, numbers};
+use crate::tools::{Ended, Registry, Tools, numbers};
 
 /// A workload's letter, its fractions of read, update, insert, scan and read-modify-write, and the distribution of its
 /// keys.
@@ -24,11 +24,11 @@ const WORKLOADS: &[(&str, [&str; 5], &str)] = &[
 const SHARES: [&str; 5] =
     ["readproportion", "updateproportion", "insertproportion", "scanproportion", "readmodifywriteproportion"];
 
-const REGIONS: &str = "4";
-const FIELDS: u64 = 10;
+pub(crate) const REGIONS: &str = "4";
+pub(crate) const FIELDS: u64 = 10;
 
 /// Number of successful operations of one kind.
-type Counts = BTreeMap<String, u64>;
+pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// Runs the part. Options: `--records`, `--operations` of each workload, `--threads`.
 pub(crate) fn run(options: &[&str]) -> Outcome {
@@ -45,30 +45,8 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     let mut inserted = 0;
     for (index, (name, shares, distribution)) in phases.into_iter().enumerate() {
         let registry = Registry::of_step(index);
-        let mut properties = vec![
-            ("workload", "site.ycsb.workloads.CoreWorkload".to_owned()),
-            ("recordcount", records.to_string()),
-            ("operationcount", operations.to_string()),
-            ("requestdistribution", distribution.to_owned()),
-            ("maxscanlength", "100".to_owned()),
-            ("dataintegrity", "true".to_owned()),
-            ("measurementtype", "hdrhistogram".to_owned()),
-        ];
-        if name != "load" {
-            properties.extend(SHARES.into_iter().zip(shares.map(str::to_owned)));
-        }
-        let properties: Vec<String> =
-            properties.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let threads = threads.to_string();
-        let mut arguments = vec![if name == "load" { "-load" } else { "-t" }];
-        arguments.extend(["-db", "HBaseBinding", "-threads", &threads]);
-        arguments.extend(properties.iter().flat_map(|property| ["-p", property]));
-        let ended = tools.run(name, registry, "site.ycsb.Client", &arguments)?;
-        let counts = counts(&ended.output).map_err(|why| format!("{name}: {why}"))?;
-        let wanted = if name == "load" { records } else { operations };
-        if done(&counts) != wanted {
-            return Err(format!("{name}: {wanted} operations were asked for, done were {counts:?}"));
-        }
+        let load = Load { records, operations, threads };
+        let (counts, ended) = load.run(&tools, registry, name, shares, distribution)?;
         // Every workload that inserts begins at the first key after the loaded ones.
         if name != "load" {
             inserted = inserted.max(counts.get("INSERT").copied().unwrap_or(0));
@@ -88,6 +66,55 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
     server.stop()?;
     no_panic(&log_of(&folder.join("data")))?;
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())
+}
+
+/// How much YCSB does.
+pub(crate) struct Load {
+    pub(crate) records: u64,
+    /// Number of operations of a workload.
+    pub(crate) operations: u64,
+    pub(crate) threads: u64,
+}
+
+impl Load {
+    /// Runs the workload `name` with these shares of operations, or loads the records if the name is `load`. Returns the
+    /// counts and the output. Fails unless every operation succeeded.
+    pub(crate) fn run(
+        &self,
+        tools: &Tools,
+        registry: Registry,
+        name: &str,
+        shares: [&str; 5],
+        distribution: &str,
+    ) -> Result<(Counts, Ended), String> {
+        let Load { records, operations, threads } = *self;
+        let is_load = name == "load";
+        let mut properties = vec![
+            ("workload", "site.ycsb.workloads.CoreWorkload".to_owned()),
+            ("recordcount", records.to_string()),
+            ("operationcount", operations.to_string()),
+            ("requestdistribution", distribution.to_owned()),
+            ("maxscanlength", "100".to_owned()),
+            ("dataintegrity", "true".to_owned()),
+            ("measurementtype", "hdrhistogram".to_owned()),
+        ];
+        if !is_load {
+            properties.extend(SHARES.into_iter().zip(shares.map(str::to_owned)));
+        }
+        let properties: Vec<String> =
+            properties.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let threads = threads.to_string();
+        let mut arguments = vec![if is_load { "-load" } else { "-t" }];
+        arguments.extend(["-db", "HBaseBinding", "-threads", &threads]);
+        arguments.extend(properties.iter().flat_map(|property| ["-p", property]));
+        let ended = tools.run(name, registry, "site.ycsb.Client", &arguments)?;
+        let counts = counts(&ended.output).map_err(|why| format!("{name}: {why}"))?;
+        let wanted = if is_load { records } else { operations };
+        if done(&counts) != wanted {
+            return Err(format!("{name}: {wanted} operations were asked for, done were {counts:?}"));
+        }
+        Ok((counts, ended))
+    }
 }
 
 /// Returns YCSB's counts, `[KIND], Operations, N`; fails on a return code other than OK.
