@@ -44,6 +44,7 @@ mod name;
 mod object;
 mod outside;
 mod overlay;
+mod reserve;
 mod segmented;
 
 pub use capability::{Capabilities, Capability};
@@ -60,6 +61,7 @@ pub use name::FileName;
 pub use object::{Object, Settled, Version};
 pub use outside::{delete_outside, open_outside};
 pub use overlay::Overlay;
+pub use reserve::{RESERVE, ReserveState, with_reserve};
 pub use segmented::{RequestBudget, Segmented};
 
 use std::future::Future;
@@ -90,6 +92,12 @@ pub trait Files: Send + Sync + 'static {
     /// Fails with [`Kind::Exists`] when the name is taken. An implementation that notices this only when it publishes
     /// the file returns the error from [`FileWriter::finish`].
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>>;
+
+    /// Like [`create`](Files::create), for a file that may use the [reserve](Files::keep_reserve) while that is spent: one
+    /// that the server needs to free room, and the log's.
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.create(name)
+    }
 
     /// Begins the file `name` in the space of the finished file `given_up`, which then no longer exists. So the system
     /// need not allocate blocks or pages. Needs [`Capability::ReuseSpace`].
@@ -236,6 +244,27 @@ pub trait Files: Send + Sync + 'static {
     /// Returns the number of bytes that can still be written. Needs [`Capability::FreeSpace`].
     fn bytes_free(&self) -> Result<u64> {
         Err(Error::unsupported(&FileName::root(), "measure the space of", Capability::FreeSpace))
+    }
+
+    /// Reserves room for the writes by which an operator frees room on a full disk, if that is not done and there is room for
+    /// twice the size. Returns the state after that.
+    ///
+    /// A swap or a link that finds the disk full uses the reserve by itself. While the reserve is spent, a write to a file that
+    /// is not [created for that](Files::create_reserved) fails with [`Kind::Full`] unless half of the reserve stays free, and
+    /// whoever spends it or finds it spent must take no further data from clients. The storage of a server calls this from time to time, so that the reserve is kept
+    /// again once there is room. The default implementation reserves nothing.
+    fn keep_reserve(&self) -> Result<ReserveState> {
+        Ok(ReserveState::None)
+    }
+
+    /// Gives up the reserve, because the disk is full and the caller must write. Returns whether that made room.
+    fn spend_reserve(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the storage has its reserve. Takes no lock.
+    fn reserve_state(&self) -> ReserveState {
+        ReserveState::None
     }
 }
 

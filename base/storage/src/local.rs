@@ -6,6 +6,8 @@
 //!
 //! [`swap`](crate::Files::swap) writes the new content to a second file, syncs it, and renames it over the old one.
 //! Files are renamed only there and in [`reuse_space`](crate::Files::reuse_space), and no caller notices.
+//!
+//! A swap or a link that finds the disk full gives up the disk's [reserve](crate::reserve) and is repeated.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -18,6 +20,7 @@ use env::sync::Mutex;
 use rustix::fs::{Access, Advice, CWD, RenameFlags, access, fadvise, renameat_with};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
+use crate::reserve::{RESERVE, Reserve, ReserveState, is_full};
 use crate::{
     Capabilities, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Object, Outcome, PAGE, Result,
     Settled, Version, ZEROS_MIN, zeros_to,
@@ -27,6 +30,8 @@ use crate::{
 const LOCK: &str = "LOCK";
 /// Suffix of the file with a swapped object's new content, until it replaces the old one. Such files are never listed.
 const ASIDE: &str = ".swap~";
+/// Maximum size in bytes of an object whose swap may use the reserve. What frees room needs smaller ones.
+const RESERVED_SWAP_MAX: usize = 1 << 20;
 
 /// Storage in a folder that only this process uses.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub struct Local {
     rename: fn(&Path, &Path) -> io::Result<()>,
     /// Syncs the parent of a folder; tests replace it by a function that fails.
     sync_parent: fn(&Path) -> io::Result<()>,
+    reserve: Arc<Reserve>,
     /// `None` if this process cannot write to the folder.
     _lock: Option<File>,
 }
@@ -53,7 +59,14 @@ type Seal = Mutex<bool>;
 
 impl Local {
     /// Creates the writer of `file` and registers it, so that it can be sealed.
-    fn writer(&self, file: File, name: &FileName, folder: PathBuf, old: Option<u64>) -> Box<Writer> {
+    fn writer(
+        &self,
+        file: File,
+        name: &FileName,
+        folder: PathBuf,
+        old: Option<u64>,
+        is_reserved: bool,
+    ) -> Box<Writer> {
         let seal = Arc::new(Seal::default());
         self.writers.lock().insert(name.clone(), Arc::clone(&seal));
         Box::new(Writer {
@@ -67,7 +80,17 @@ impl Local {
             zeros_to: 0,
             seal,
             writers: Arc::clone(&self.writers),
+            reserve: (!is_reserved).then(|| Arc::clone(&self.reserve)),
         })
+    }
+
+    fn create_as(&self, name: &FileName, is_reserved: bool) -> Result<Box<dyn FileWriter>> {
+        let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
+        let folder = self.folder_of(name);
+        let mut folders = self.folders.lock();
+        self.make_durable(&mut folders, &folder).map_err(failed)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
+        Ok(self.writer(file, name, folder, None, is_reserved))
     }
 
     /// Opens `root`, which is created if missing.
@@ -91,6 +114,7 @@ impl Local {
 
     fn with(root: PathBuf, lock: Option<File>) -> Local {
         Local {
+            reserve: Arc::new(Reserve::find(&root)),
             root,
             swapping: Mutex::new(()),
             folders: Mutex::default(),
@@ -135,8 +159,11 @@ impl Local {
             lock.rewind()?;
             writeln!(lock, "{}", std::process::id())
         };
-        note(&mut lock).map_err(|source| failed(&source, "write"))?;
-        Ok(lock)
+        match note(&mut lock) {
+            // The content is only used in error messages, and on a full disk an operator still needs the server.
+            Err(source) if !is_full(&source) => Err(failed(&source, "write")),
+            _ => Ok(lock),
+        }
     }
 
     /// Returns the folder of this storage.
@@ -202,6 +229,7 @@ impl Local {
                 self.collect(&path, entries)?;
             } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str)
                 && name != LOCK
+                && name != RESERVE
                 && !name.ends_with(ASIDE)
             {
                 entries.push(Entry { name: FileName::new(name), size: metadata.len() });
@@ -243,12 +271,11 @@ impl Files for Local {
     }
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
-        let failed = |source: io::Error| Error::from_io(&source, Outcome::DidNotHappen, name, "create");
-        let folder = self.folder_of(name);
-        let mut folders = self.folders.lock();
-        self.make_durable(&mut folders, &folder).map_err(failed)?;
-        let file = OpenOptions::new().write(true).create_new(true).open(self.path(name)).map_err(failed)?;
-        Ok(self.writer(file, name, folder, None))
+        self.create_as(name, false)
+    }
+
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.create_as(name, true)
     }
 
     fn reuse_space(
@@ -267,7 +294,8 @@ impl Files for Local {
         renameat_with(CWD, &old_path, CWD, &path, RenameFlags::NOREPLACE)
             .map_err(|source| failed(source.into()))?;
         sync_folder(&folder).map_err(failed)?;
-        Ok(self.writer(file, name, folder, Some(size)))
+        // Only the log calls this.
+        Ok(self.writer(file, name, folder, Some(size), true))
     }
 
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
@@ -276,10 +304,15 @@ impl Files for Local {
         File::open(self.path(from)).and_then(|file| file.sync_all()).map_err(failed)?;
         let folder = self.folder_of(to);
         let mut folders = self.folders.lock();
-        self.make_durable(&mut folders, &folder)
-            .and_then(|()| fs::hard_link(self.path(from), self.path(to)))
-            .and_then(|()| sync_folder(&folder))
-            .map_err(failed)
+        let mut link = || {
+            self.make_durable(&mut folders, &folder)?;
+            fs::hard_link(self.path(from), self.path(to))
+        };
+        let linked = match link() {
+            Err(error) if is_full(&error) && self.reserve.spend() => link(),
+            linked => linked,
+        };
+        linked.and_then(|()| sync_folder(&folder)).map_err(failed)
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
@@ -370,14 +403,20 @@ impl Files for Local {
         }
         let folder = self.folder_of(name);
         let mut folders = self.folders.lock();
-        self.make_durable(&mut folders, &folder).map_err(before)?;
         let aside = folder.join(format!("{}{ASIDE}", name.last()));
-        let write_aside = || -> io::Result<()> {
+        let mut write_aside = || -> io::Result<()> {
+            self.make_durable(&mut folders, &folder)?;
             let mut file = File::create(&aside)?;
             file.write_all(new)?;
             file.sync_all()
         };
-        if let Err(error) = write_aside() {
+        let written = match write_aside() {
+            Err(error) if is_full(&error) && new.len() <= RESERVED_SWAP_MAX && self.reserve.spend() => {
+                write_aside()
+            }
+            written => written,
+        };
+        if let Err(error) = written {
             // If the second file remains, it does no harm: it is never listed or read, and the next swap overwrites it.
             let _left = fs::remove_file(&aside);
             return Err(before(error));
@@ -411,6 +450,20 @@ impl Files for Local {
         })?;
         Ok(free.f_bavail.saturating_mul(free.f_frsize))
     }
+
+    fn keep_reserve(&self) -> Result<ReserveState> {
+        self.reserve.keep().map_err(|source| {
+            Error::from_io(&source, Outcome::DidNotHappen, &FileName::new(RESERVE), "reserve space for")
+        })
+    }
+
+    fn spend_reserve(&self) -> bool {
+        self.reserve.spend()
+    }
+
+    fn reserve_state(&self) -> ReserveState {
+        self.reserve.state()
+    }
 }
 
 struct Writer {
@@ -427,6 +480,8 @@ struct Writer {
     zeros_to: u64,
     seal: Arc<Seal>,
     writers: Arc<Mutex<HashMap<FileName, Arc<Seal>>>>,
+    /// The reserve, which this file must not use; `None` if it may.
+    reserve: Option<Arc<Reserve>>,
 }
 
 impl Drop for Writer {
@@ -478,6 +533,9 @@ impl FileWriter for Writer {
         let sealed = seal.lock();
         if *sealed {
             return Err(self.sealed("write"));
+        }
+        if self.reserve.as_ref().is_some_and(|reserve| !reserve.admits(bytes.len())) {
+            return Err(crate::reserve::is_spent(&self.name));
         }
         let end = self.size + bytes.len() as u64;
         let meets_old = end < self.old && end + ZEROS_MIN as u64 > self.zeros_to;

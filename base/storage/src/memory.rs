@@ -28,7 +28,7 @@ use env::sync::Mutex;
 
 use crate::{
     AwaitedRead, Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind,
-    Object, Outcome, Result, Settled, Version,
+    Object, Outcome, ReserveState, Result, Settled, Version,
 };
 
 use delayed_reads::DelayedReads;
@@ -60,6 +60,8 @@ struct State {
     acts: u64,
     fault: Option<Fault>,
     bytes_max: Option<u64>,
+    /// The size of the reserve in bytes, and whether it is spent; `None` without one.
+    reserve: Option<(u64, bool)>,
     dead: bool,
     delayed: Option<Arc<DelayedReads>>,
     /// Number of reads of open files.
@@ -107,6 +109,40 @@ impl Memory {
         if self.capabilities.has(needed) { Ok(()) } else { Err(Error::unsupported(name, act, needed)) }
     }
 
+    fn create_as(&self, name: &FileName, is_reserved: bool) -> Result<Box<dyn FileWriter>> {
+        let mut state = self.state.lock();
+        let failure = state.act(name, "create")?;
+        let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
+        let published = self.capabilities.has(Capability::SyncPrefix);
+        // Such storage checks the name only when the file is finished, like an object store.
+        if published {
+            if state.files.contains_key(name) {
+                return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
+            }
+            let file = File {
+                bytes: Arc::clone(&bytes),
+                durable: 0,
+                lost: false,
+                named: false,
+                sealed: Arc::clone(&sealed),
+                under: Vec::new(),
+            };
+            state.files.insert(name.clone(), file);
+        }
+        drop(state);
+        done(failure)?;
+        Ok(Box::new(Writer {
+            place: self.clone(),
+            name: name.clone(),
+            bytes,
+            size: 0,
+            old: 0,
+            published,
+            sealed,
+            is_reserved,
+        }))
+    }
+
     /// Returns the number of changes so far: creates, writes, syncs, cuts, finishes, seals, swaps, settles and deletes.
     pub fn acts(&self) -> u64 {
         self.state.lock().acts
@@ -150,6 +186,11 @@ impl Memory {
     /// the limit.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.state.lock().bytes_max = bytes_max;
+    }
+
+    /// Keeps a reserve of `bytes` from now on, which counts as used until it is spent.
+    pub fn set_reserve(&self, bytes: u64) {
+        self.state.lock().reserve = Some((bytes, false));
     }
 
     /// Returns the storage after a loss of power: durable bytes survive, and `seed` decides about the others. Every
@@ -218,6 +259,7 @@ impl Memory {
                 .iter()
                 .map(|(name, before)| (name.clone(), before.as_ref().map(copy)))
                 .collect(),
+            reserve: state.reserve,
             ..State::default()
         };
         Memory { state: Arc::new(Mutex::new(copied)), capabilities: self.capabilities }
@@ -297,7 +339,23 @@ impl State {
     }
 
     fn has_room(&self, more: usize) -> bool {
-        self.bytes_max.is_none_or(|limit| self.bytes() + more as u64 <= limit)
+        let reserved = self.reserve.filter(|(_, is_spent)| !is_spent).map_or(0, |(bytes, _)| bytes);
+        self.bytes_max.is_none_or(|limit| self.bytes() + reserved + more as u64 <= limit)
+    }
+
+    fn reserve_state(&self) -> ReserveState {
+        match self.reserve {
+            None => ReserveState::None,
+            Some((_, false)) => ReserveState::Kept,
+            Some((_, true)) => ReserveState::Spent,
+        }
+    }
+
+    /// Spends the reserve. Returns whether there was one.
+    fn spend_reserve(&mut self) -> bool {
+        let is_kept = self.reserve_state() == ReserveState::Kept;
+        self.reserve = self.reserve.map(|(bytes, _)| (bytes, true));
+        is_kept
     }
 
     /// Returns the total size of all files, in bytes.
@@ -333,36 +391,11 @@ impl Files for Memory {
     }
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
-        let mut state = self.state.lock();
-        let failure = state.act(name, "create")?;
-        let (bytes, sealed) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<AtomicBool>::default());
-        let published = self.capabilities.has(Capability::SyncPrefix);
-        // Such storage checks the name only when the file is finished, like an object store.
-        if published {
-            if state.files.contains_key(name) {
-                return Err(Error::new(Kind::Exists, Outcome::DidNotHappen, name, "create"));
-            }
-            let file = File {
-                bytes: Arc::clone(&bytes),
-                durable: 0,
-                lost: false,
-                named: false,
-                sealed: Arc::clone(&sealed),
-                under: Vec::new(),
-            };
-            state.files.insert(name.clone(), file);
-        }
-        drop(state);
-        done(failure)?;
-        Ok(Box::new(Writer {
-            place: self.clone(),
-            name: name.clone(),
-            bytes,
-            size: 0,
-            old: 0,
-            published,
-            sealed,
-        }))
+        self.create_as(name, false)
+    }
+
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.create_as(name, true)
     }
 
     fn reuse_space(
@@ -410,6 +443,7 @@ impl Files for Memory {
             old: size,
             published: true,
             sealed,
+            is_reserved: true,
         }))
     }
 
@@ -499,7 +533,8 @@ impl Files for Memory {
         if !state.is_content(name, expected.map(Version::as_bytes)) {
             return Err(Error::new(Kind::Conflict, Outcome::DidNotHappen, name, "swap"));
         }
-        if !state.has_room(new.len()) {
+        let has_room = state.has_room(new.len()) || state.spend_reserve() && state.has_room(new.len());
+        if !has_room {
             return Err(Error::new(Kind::Full, Outcome::DidNotHappen, name, "swap"));
         }
         let before = state.files.insert(name.clone(), File::durable(new.to_vec()));
@@ -528,6 +563,24 @@ impl Files for Memory {
         let state = self.state.lock();
         Ok(state.bytes_max.map_or(u64::MAX, |limit| limit.saturating_sub(state.bytes())))
     }
+
+    fn keep_reserve(&self) -> Result<ReserveState> {
+        let mut state = self.state.lock();
+        if let Some((bytes, true)) = state.reserve
+            && state.has_room(2 * bytes as usize)
+        {
+            state.reserve = Some((bytes, false));
+        }
+        Ok(state.reserve_state())
+    }
+
+    fn spend_reserve(&self) -> bool {
+        self.state.lock().spend_reserve()
+    }
+
+    fn reserve_state(&self) -> ReserveState {
+        self.state.lock().reserve_state()
+    }
 }
 
 struct Writer {
@@ -540,6 +593,8 @@ struct Writer {
     /// Whether readers see the file before it is finished.
     published: bool,
     sealed: Arc<AtomicBool>,
+    /// Whether the file may use a spent reserve.
+    is_reserved: bool,
 }
 
 impl Writer {
@@ -614,6 +669,12 @@ impl FileWriter for Writer {
         let mut state = self.place.state.lock();
         self.check_seal("write")?;
         let failure = state.act(&self.name, "write")?;
+        if let Some((reserve, true)) = state.reserve
+            && !self.is_reserved
+            && !state.has_room(bytes.len() + reserve as usize / 2)
+        {
+            return Err(crate::reserve::is_spent(&self.name));
+        }
         // Overwriting old bytes needs no space.
         let over = self.old.saturating_sub(self.size);
         let unseen = if self.published { 0 } else { self.size };

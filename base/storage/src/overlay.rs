@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Capabilities, Entry, FileName, FileReader, FileWriter, Files, Object, Result, Settled, Version};
+use crate::{
+    Capabilities, Entry, FileName, FileReader, FileWriter, Files, Object, ReserveState, Result, Settled,
+    Version,
+};
 
 /// Passes each call to [`below`](Overlay::below) unless the implementation overrides it. For tests that make a call
 /// slow, wrong or refused.
@@ -20,6 +23,11 @@ pub trait Overlay: Send + Sync + 'static {
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
         self.below().create(name)
+    }
+
+    /// Calls [`create`](Overlay::create), which an implementation may override.
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        Overlay::create(self, name)
     }
 
     fn reuse_space(
@@ -94,6 +102,10 @@ impl<T: Overlay> Files for T {
         Overlay::create(self, name)
     }
 
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        Overlay::create_reserved(self, name)
+    }
+
     fn reuse_space(
         &self,
         name: &FileName,
@@ -157,5 +169,17 @@ impl<T: Overlay> Files for T {
 
     fn bytes_free(&self) -> Result<u64> {
         Overlay::bytes_free(self)
+    }
+
+    fn keep_reserve(&self) -> Result<ReserveState> {
+        self.below().keep_reserve()
+    }
+
+    fn spend_reserve(&self) -> bool {
+        self.below().spend_reserve()
+    }
+
+    fn reserve_state(&self) -> ReserveState {
+        self.below().reserve_state()
     }
 }

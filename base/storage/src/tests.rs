@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::conformance::check;
 use crate::memory::Fault;
 use crate::{
-    Capabilities, Capability, FileName, FileReader, FileWriter, Files, Kind, Local, Memory, Outcome, Settled,
+    Capabilities, Capability, FileName, FileReader, FileWriter, Files, Kind, Local, Memory, Outcome,
+    ReserveState, Settled,
 };
 
 fn name(text: &str) -> FileName {
@@ -306,6 +307,70 @@ fn a_file_on_disk_is_forgotten_without_harm() {
     place.forget(&name("f"));
     place.forget(&name("absent"));
     assert_eq!(place.read(&name("f"), 100).expect("there"), b"abcdef");
+}
+
+#[test]
+fn the_reserve_is_for_small_objects_and_files_that_are_created_for_it() {
+    let place = Memory::new();
+    place.set_reserve(1_000);
+    place.set_bytes_max(Some(1_000));
+    let mut ordinary = place.create(&name("data")).expect("a name takes no room");
+    assert_eq!(ordinary.write(b"x").expect_err("full").kind(), Kind::Full);
+    assert_eq!(place.reserve_state(), ReserveState::Kept);
+    let mut needed = place.create_reserved(&name("log")).expect("a name takes no room");
+    assert_eq!(
+        needed.write(b"x").expect_err("full").kind(),
+        Kind::Full,
+        "the caller decides about the reserve"
+    );
+    place.swap(&name("object"), None, &[0; 600]).expect("written by the reserve");
+    assert_eq!(place.reserve_state(), ReserveState::Spent);
+    let refused = ordinary.write(b"x").expect_err("the rest is not for it");
+    assert_eq!((refused.kind(), refused.outcome()), (Kind::Full, Outcome::DidNotHappen));
+    needed.write(b"x").expect("the rest is for it");
+    let mut attempts = 0;
+    let failed = crate::with_reserve(&place, || {
+        attempts += 1;
+        needed.write(&[0; 1_000]).inspect_err(|_| needed.cut(1).expect("cut"))
+    });
+    assert_eq!((failed.expect_err("full").kind(), attempts), (Kind::Full, 1), "it is spent already");
+    place.set_bytes_max(Some(1_200));
+    ordinary.write(b"x").expect("half of the reserve stays free");
+    ordinary.write(&[0; 100]).expect_err("it would not");
+    place.set_bytes_max(Some(2_500));
+    assert_eq!(
+        place.keep_reserve().expect("the state"),
+        ReserveState::Spent,
+        "less than twice its size is free"
+    );
+    place.set_bytes_max(Some(4_000));
+    assert_eq!(place.keep_reserve().expect("the state"), ReserveState::Kept);
+    ordinary.write(b"x").expect("there is room");
+}
+
+#[test]
+fn the_reserve_of_a_disk_outlives_the_process_that_spends_it() {
+    let folder = Folder::new("reserve");
+    let file = folder.0.join(crate::RESERVE);
+    let size = || std::fs::metadata(&file).map(|found| found.len()).ok();
+    let place = Local::open(&folder.0).expect("new");
+    assert_eq!((place.reserve_state(), size()), (ReserveState::None, None), "nobody has asked for it");
+    assert!(!place.spend_reserve());
+    assert_eq!(place.keep_reserve().expect("there is room"), ReserveState::Kept);
+    assert!(size().is_some_and(|size| size >= 1 << 20), "{:?}", size());
+    assert!(place.list(&FileName::root()).expect("listed").is_empty(), "it is no file of the caller");
+    assert!(place.spend_reserve() && !place.spend_reserve());
+    assert_eq!((place.reserve_state(), size()), (ReserveState::Spent, Some(0)));
+    drop(place);
+    let place = Local::open(&folder.0).expect("free");
+    assert_eq!(place.reserve_state(), ReserveState::Spent);
+    let mut ordinary = place.create(&name("data")).expect("new");
+    ordinary.write(b"x").expect("half of the reserve stays free");
+    place.create_reserved(&name("log")).and_then(|mut file| file.write(b"x")).expect("it may use the rest");
+    assert_eq!(place.keep_reserve().expect("there is room"), ReserveState::Kept);
+    ordinary.write(b"x").expect("there is room");
+    drop(place);
+    assert_eq!(Local::open(&folder.0).expect("free").reserve_state(), ReserveState::Kept);
 }
 
 /// Storage for tests: the first `wrong` reads or writes, as the test chooses, change one byte and report success.
