@@ -15,31 +15,49 @@ pub(crate) struct Waiter {
     pub(crate) id: u64,
     pub(crate) ticket: Ticket,
     pub(crate) level: Level,
-    /// Whether the caller also waits while the disk is full.
-    pub(crate) patient: bool,
+    pub(crate) patience: Patience,
     pub(crate) waker: Waker,
 }
 
+/// What a caller that waits for a ticket wants while the disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// To get the error.
+    None,
+    /// That the log uses the reserve of the storage for the record, and the error if that has no room either.
+    UsesReserve,
+    /// To wait until there is room.
+    Waits,
+}
+
 /// A future that resolves when a ticket has reached its level. It fails if the log fails before that, or with
-/// [`Error::Full`](crate::Error::Full) while the disk is full, unless it waits [patiently](Durable::patiently).
+/// [`Error::Full`](crate::Error::Full) while the disk is full, unless it waits [patiently](Durable::patiently) or may use the
+/// [reserve](Durable::by_reserve).
 #[must_use = "nothing is durable before this resolves"]
 pub struct Durable {
     shared: Arc<Shared>,
     ticket: Ticket,
     level: Level,
-    patient: bool,
+    patience: Patience,
     /// The identifier of this future among the waiters; `None` before it was added to them.
     id: Option<u64>,
 }
 
 impl Durable {
     pub(crate) fn new(shared: Arc<Shared>, ticket: Ticket, level: Level) -> Durable {
-        Durable { shared, ticket, level, patient: false, id: None }
+        Durable { shared, ticket, level, patience: Patience::None, id: None }
     }
 
     /// Makes the future wait also while the disk is full. Then only the end of the log is an error.
     pub fn patiently(mut self) -> Durable {
-        self.patient = true;
+        self.patience = Patience::Waits;
+        self
+    }
+
+    /// Makes the log use the reserve of its storage if the disk is full, for this record and for those that wait before it.
+    /// For records without which nobody could free room.
+    pub fn by_reserve(mut self) -> Durable {
+        self.patience = Patience::UsesReserve;
         self
     }
 
@@ -50,7 +68,7 @@ impl Durable {
             return Some(Ok(()));
         }
         let front = self.shared.front.lock();
-        let full = front.full.as_ref().filter(|_| !self.patient);
+        let full = front.full.as_ref().filter(|_| front.gets_error(self.patience, self.ticket));
         front.failure.as_ref().or(full).cloned().map(Err)
     }
 
@@ -84,14 +102,23 @@ impl Durable {
             front.waiters_seen += 1;
             front.waiters_seen
         });
-        let (ticket, level, patient) = (self.ticket, self.level, self.patient);
-        let waiter = Waiter { id, ticket, level, patient, waker: context.waker().clone() };
+        let (ticket, level, patience) = (self.ticket, self.level, self.patience);
+        let waiter = Waiter { id, ticket, level, patience, waker: context.waker().clone() };
         match known {
             Some(at) => _replaced = std::mem::replace(&mut front.waiters[at], waiter),
             None => front.waiters.push(waiter),
         }
+        let mut is_news = false;
+        if patience == Patience::UsesReserve && front.reserve_wanted < ticket.0 {
+            front.reserve_wanted = ticket.0;
+            // While the disk is full, only the log's thread writes.
+            is_news = front.full.is_some();
+        }
         if level == Level::Disk && front.disk_wanted < ticket.0 {
             front.disk_wanted = ticket.0;
+            is_news = true;
+        }
+        if is_news {
             self.shared.disk_wanted.notify_one();
         }
     }

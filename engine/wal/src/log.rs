@@ -23,6 +23,11 @@
 //! **A full disk** is no failure of the log. The log cuts the file where the failed write began, and keeps the batch in
 //! memory. Waiters get an error, [`admits`](Log::admits) refuses new writes, and the log's thread tries again until
 //! there is room.
+//!
+//! A record without which nobody could free room, such as one of hbase:meta, is written all the same: the log gives up the
+//! [reserve](Files::keep_reserve) of its storage for it, and writes the batch that waits first, because records stay in
+//! order. That batch is no larger than the buffer, unless a single record is. New writes of clients stay refused until the
+//! reserve is kept again, so that they cannot use it.
 
 mod back;
 mod held;
@@ -39,10 +44,10 @@ use std::task::{Poll, Waker};
 use cell::SequenceId;
 use env::sync::{Condvar, Mutex};
 use env::{HashMap, Priority, Thread, WallTime, World};
-use storage::{Capability, FileName, Files, Outcome};
+use storage::{Capability, FileName, Files, Outcome, ReserveState};
 use telemetry::{Counter, Exposition, Histogram, Source};
 
-use crate::commit::{Durable, Waiter};
+use crate::commit::{Durable, Patience, Waiter};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Record};
 use crate::holder::{HolderObjects, LogHolder, check_name};
 use crate::index::Sequences;
@@ -86,7 +91,7 @@ pub(crate) struct Shared {
     durable_at: Mutex<LogPosition>,
     /// The objects of named holders. Locked while one of them is written; the back may be locked while this is locked.
     holders: Mutex<HolderObjects>,
-    /// Whether a batch waits for room on the disk. Can be read without a lock.
+    /// Whether the disk is full: a batch waits for room, or the reserve is spent. Can be read without a lock.
     full: AtomicBool,
     /// Whether a file was begun since the last call of [`Log::has_grown`].
     grown: AtomicBool,
@@ -127,12 +132,26 @@ pub(crate) struct Front {
     /// Whether a thread that must not wait for the disk has found that the file is full, and asks for a roll.
     roll_wanted: bool,
     pub(crate) failure: Option<Error>,
-    /// The error that waiters get while a batch waits for room on the disk; `None` while there is room.
+    /// The error that waiters get while a batch waits for room on the disk, or the reserve is spent; `None` while there is
+    /// room.
     pub(crate) full: Option<Error>,
+    /// The position in the stream of records up to which they may use the reserve.
+    pub(crate) reserve_wanted: u64,
+    /// The position up to which records may use the reserve, and found no room even so.
+    reserve_failed: u64,
     stopping: bool,
 }
 
 impl Front {
+    /// Whether a waiter with this patience and ticket gets the error of the full disk.
+    pub(crate) fn gets_error(&self, patience: Patience, ticket: Ticket) -> bool {
+        match patience {
+            Patience::None => true,
+            Patience::UsesReserve => self.reserve_failed >= ticket.0,
+            Patience::Waits => false,
+        }
+    }
+
     /// Records, for each region, the range of sequence ids that were added to the buffer.
     fn note(&mut self, run: RegionRun<'_>) {
         match self.regions.get_mut(run.region) {
@@ -186,7 +205,7 @@ impl Log {
             if !lists_all {
                 claim.note_files(NotedFiles { first: first.unwrap_or(number), last: number })?;
             }
-            match make_file(&*files, &folder, epoch, number) {
+            match storage::with_reserve(&*files, || make_file(&*files, &folder, epoch, number)) {
                 // The previous owner has created a file with this number just now. It will check `OWNER` before it
                 // writes, and write nothing. So take the next number.
                 Err(error) if error.kind() == storage::Kind::Exists => number += 1,
@@ -240,6 +259,8 @@ impl Log {
                 roll_wanted: false,
                 failure: None,
                 full: None,
+                reserve_wanted: 0,
+                reserve_failed: 0,
                 stopping: false,
             }),
             back: Mutex::new(back),
@@ -288,14 +309,19 @@ impl Log {
         if !self.shared.is_full() {
             return Ok(());
         }
-        match &self.shared.front.lock().full {
-            Some(Error::Full { place, cause, .. }) => Err(Error::Full {
-                place: place.clone(),
-                cause: cause.clone(),
-                outcome: Outcome::DidNotHappen,
-            }),
-            _ => Ok(()),
+        refusal(self.shared.front.lock().full.as_ref())
+    }
+
+    /// Like [`admits`](Log::admits), for a record that may use the [reserve](Durable::by_reserve): fails only if that has no
+    /// room either.
+    pub fn admits_by_reserve(&self) -> Result<()> {
+        if !self.shared.is_full() {
+            return Ok(());
         }
+        let front = self.shared.front.lock();
+        let has_failed = front.reserve_failed > self.shared.reached(Level::Os);
+        let has_none = self.shared.files.reserve_state() == ReserveState::None;
+        if has_failed || has_none { refusal(front.full.as_ref()) } else { Ok(()) }
     }
 
     /// Fails with [`Error::TooLarge`] if `record` is longer than [`record_bytes_max`](Options::record_bytes_max).
@@ -480,11 +506,13 @@ impl Log {
         newest.filter(|newest| *newest != SequenceId::ZERO)
     }
 
-    /// Removes spare files, because another writer found the disk full.
-    pub fn remove_spares(&self) {
+    /// Removes spare files, because another writer found the disk full. Returns whether there were any.
+    pub fn remove_spares(&self) -> bool {
         // The files are removed after the lock on the back is released, because removing large files takes time.
         let spares = std::mem::take(&mut self.shared.back().spares);
+        let any = !spares.is_empty();
         spares.into_values().for_each(|writer| writer.abandon());
+        any
     }
 
     /// Returns the number of files, including the current one and without spares, and their bytes.
@@ -632,6 +660,16 @@ impl Log {
             let panicked = thread.join().is_err();
             debug_assert!(!panicked, "a thread of the log broke an invariant");
         }
+    }
+}
+
+/// Returns the error `full` for a write that was not begun.
+fn refusal(full: Option<&Error>) -> Result<()> {
+    match full {
+        Some(Error::Full { place, cause, .. }) => {
+            Err(Error::Full { place: place.clone(), cause: cause.clone(), outcome: Outcome::DidNotHappen })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -282,7 +282,7 @@ pub(super) fn make_file(
     epoch: u64,
     number: u64,
 ) -> storage::Result<Box<dyn FileWriter>> {
-    let writer = files.create(&file_name(folder, number))?;
+    let writer = files.create_reserved(&file_name(folder, number))?;
     begin_file(writer, Header { version: VERSION, epoch, number })
 }
 

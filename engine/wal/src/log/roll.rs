@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use env::sync::MutexGuard;
-use storage::{FileName, FileWriter};
+use storage::{FileName, FileWriter, ReserveState};
 
 use super::Shared;
 use super::back::{
@@ -216,7 +216,13 @@ impl Shared {
         let (file, section) = (&back.live[&back.number], back.section);
         let index = file.section_index(back.whole_to, section.from);
         let last = index_batch(back.number, offset, offset, &index, section.previous, true);
-        let finished = writer.write(&last).and_then(|()| writer.finish());
+        let mut written = writer.write(&last);
+        if written.as_ref().is_err_and(|error| error.kind() == storage::Kind::Full)
+            && self.files.spend_reserve()
+        {
+            written = writer.cut(offset).and_then(|()| writer.write(&last));
+        }
+        let finished = written.and_then(|()| writer.finish());
         let bytes = finished.map_err(|error| self.dead(back.number, &error))?;
         back.live.get_mut(&back.number).expect("the current file is live").bytes = bytes;
         self.durable.fetch_max(self.written.load(Ordering::Acquire), Ordering::AcqRel);
@@ -259,7 +265,7 @@ impl Shared {
         read.is_ok() && Header::parse(&header) == Some(own)
     }
 
-    /// Turns the file `old` into a spare, if the log may keep so many files. Returns whether it did.
+    /// Turns the file `old` into a spare, if the log may keep so many files and the disk has room. Returns whether it did.
     pub(super) fn make_spare(&self, old: &FileName) -> bool {
         // A dead log creates no files: another process may own the folder.
         if self.front.lock().failure.is_some() {
@@ -268,7 +274,8 @@ impl Shared {
         let number = {
             let mut back = self.back();
             let has_enough = back.live.len() + back.spares.len() >= self.options.files_max;
-            if back.writer.is_none() || has_enough || !back.reuses() {
+            let is_short = self.is_full() || self.files.reserve_state() == ReserveState::Spent;
+            if back.writer.is_none() || has_enough || !back.reuses() || is_short {
                 return false;
             }
             back.reserve()

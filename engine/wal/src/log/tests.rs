@@ -401,6 +401,94 @@ fn a_full_disk_refuses_puts_until_there_is_room_and_loses_nothing_acknowledged()
 }
 
 #[test]
+fn a_full_disk_takes_the_records_that_may_use_its_reserve() {
+    for level in [Level::Disk, Level::Os] {
+        let place = Memory::new();
+        place.set_bytes_max(Some(8_000));
+        place.set_reserve(3_000);
+        let options = Options { full_retry: Duration::from_millis(1), ..Options::default() };
+        let (log, _) = in_memory(&place, options.clone());
+        let mut sequence = 0;
+        let mut append = |region: &str, length: usize| {
+            sequence += 1;
+            log.append(&edit(region, sequence, &vec![1; length])).expect("the buffer has room")
+        };
+        let by_reserve = |ticket| log.sync(ticket, level).by_reserve().wait();
+        by_reserve(append("meta", 100)).expect("there is room");
+        assert_eq!(place.reserve_state(), ReserveState::Kept);
+        let refused = loop {
+            let ticket = append("user", 700);
+            if log.sync_blocking(ticket, level).is_err() {
+                break ticket;
+            }
+        };
+        assert_eq!(place.reserve_state(), ReserveState::Kept, "it is not for this record");
+        log.admits().expect_err("the disk is full");
+        log.admits_by_reserve().expect("the reserve is there");
+        by_reserve(append("meta", 100)).expect("written with the batch that waits");
+        log.sync_patiently(refused, level).expect("written before it");
+        assert_eq!(place.reserve_state(), ReserveState::Spent);
+        // The rest of the reserve is not for clients.
+        let refusal = log.admits().expect_err("the reserve is spent").to_string();
+        assert!(refusal.contains("free some space"), "{refusal}");
+        by_reserve(append("meta", 100)).expect("it has more");
+        // It has an end, too.
+        let exhausted = loop {
+            if let Err(error) = by_reserve(append("meta", 500)) {
+                break error;
+            }
+        };
+        assert!(matches!(exhausted, Error::Full { .. }), "{exhausted}");
+        log.admits_by_reserve().expect_err("it has no room");
+        assert!(log.failure().is_none());
+        // Room for all records, but not for the reserve, too.
+        place.set_bytes_max(Some(9_500));
+        let last = append("meta", 1);
+        by_reserve(last).expect("there is room for it");
+        log.admits_by_reserve().expect("there is room for it");
+        log.admits().expect_err("the reserve is spent");
+        place.set_bytes_max(Some(30_000));
+        while log.admits().is_err() {
+            std::thread::yield_now();
+        }
+        assert_eq!(place.reserve_state(), ReserveState::Kept);
+        log.sync_blocking(append("user", 700), level).expect("clients write again");
+        let appended = sequence;
+        drop(log);
+        let (_log, recovered) = in_memory(&place.kill(), options);
+        let found = replayed(&recovered, "meta").len() + replayed(&recovered, "user").len();
+        assert_eq!(found as u64, appended);
+    }
+}
+
+#[test]
+fn without_a_reserve_every_record_is_refused_on_a_full_disk() {
+    let place = Memory::new();
+    place.set_bytes_max(Some(2_000));
+    let (log, _) = in_memory(&place, Options { full_retry: Duration::from_secs(600), ..Options::default() });
+    let ticket = log.append(&edit("meta", 1, &[1; 4_000])).expect("the buffer has room");
+    let error = log.sync(ticket, Level::Disk).by_reserve().wait().expect_err("there is no room");
+    assert_eq!(error.outcome(), Outcome::MayHaveHappened);
+    let refused = log.admits_by_reserve().expect_err("there is no room");
+    assert_eq!(refused.outcome(), Outcome::DidNotHappen);
+    place.set_bytes_max(None);
+}
+
+#[test]
+fn a_log_is_closed_on_a_full_disk_by_its_reserve() {
+    let place = Memory::new();
+    place.set_reserve(500);
+    let (log, _) = in_memory(&place, Options::default());
+    let ticket = log.append(&edit("a", 1, &[1; 100])).expect("alive");
+    log.sync_blocking(ticket, Level::Disk).expect("durable");
+    place.set_bytes_max(Some(place.bytes() + 500));
+    log.close().expect("closed");
+    assert_eq!(place.reserve_state(), ReserveState::Spent);
+    let (_log, recovered) = in_memory(&place.kill(), Options::default());
+    assert!(recovered.was_closed());
+}
+
+#[test]
 fn when_the_next_file_cannot_be_created_the_old_one_stays_in_use() {
     let options = Options { file_bytes_max: 1_000, ..Options::default() };
     for (failing, outcome) in [

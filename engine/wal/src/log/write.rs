@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use storage::Outcome;
+use storage::{Outcome, ReserveState};
 
 use super::back::{Back, Batch, OpenSection, empty_batch, file_name, index_batch, remove_spares};
 use super::{Front, Shared};
@@ -29,8 +29,17 @@ impl Shared {
         }
         if let Some(stuck) = back.stuck.take() {
             self.write_batch(back, stuck)?;
-            self.has_room();
         }
+        self.drain_buffer(back)?;
+        match self.files.reserve_state() {
+            ReserveState::Spent => self.is_short(back),
+            _ if self.is_full() => self.has_room(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn drain_buffer(&self, back: &mut Back) -> Result<()> {
         let batch = {
             let mut front = self.front.lock();
             if front.buffer.len() == BATCH_HEADER_LENGTH {
@@ -59,6 +68,10 @@ impl Shared {
         let is_full = |error: &storage::Error| error.kind() == storage::Kind::Full;
         // The disk is full: removing the spares may free enough space for another attempt.
         if written.as_ref().is_err_and(is_full) && remove_spares(&mut back.spares) {
+            writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
+            written = writer.write(&batch.bytes);
+        }
+        if written.as_ref().is_err_and(is_full) && self.may_use_reserve() && self.files.spend_reserve() {
             writer.cut(offset).map_err(|error| self.dead(back.number, &error))?;
             written = writer.write(&batch.bytes);
         }
@@ -115,7 +128,12 @@ impl Shared {
         }
     }
 
-    /// Gives the error of a full disk to all waiters except the [patient](Waiter::patient) ones, and returns it.
+    /// Whether a record that is not written yet may use the reserve.
+    fn may_use_reserve(&self) -> bool {
+        self.front.lock().reserve_wanted > self.reached(Level::Os)
+    }
+
+    /// Gives the error of a full disk to all waiters whose [`Patience`](crate::commit::Patience) is at its end, and returns it.
     fn is_full_now(&self, cause: &storage::Error) -> Error {
         let error = Error::Full {
             place: self.files.place(),
@@ -126,9 +144,16 @@ impl Shared {
             let mut front = self.front.lock();
             let is_news = front.full.is_none();
             front.full = Some(error.clone());
+            // If the reserve was wanted before this attempt, it had no room. A record that asks for it later is tried again.
+            front.reserve_failed = front.reserve_wanted;
             self.full.store(true, Ordering::Relaxed);
             self.counts.full.count();
-            (front.waiters.extract_if(.., |waiter| !waiter.patient).collect::<Vec<_>>(), is_news)
+            let waiters = std::mem::take(&mut front.waiters);
+            let (told, kept) = waiters
+                .into_iter()
+                .partition::<Vec<_>, _>(|waiter| front.gets_error(waiter.patience, waiter.ticket));
+            front.waiters = kept;
+            (told, is_news)
         };
         if is_news {
             tracing::error!(target: "wal", place = self.files.place(), cause = %cause,
@@ -142,7 +167,32 @@ impl Shared {
         error
     }
 
+    /// Refuses new writes, although everything is written: the room that is left is that of the spent reserve. Asks the
+    /// storage to keep the reserve again.
+    fn is_short(&self, back: &mut Back) {
+        remove_spares(&mut back.spares);
+        match self.files.keep_reserve() {
+            Ok(ReserveState::Spent) => {}
+            Ok(_) => return self.has_room(),
+            Err(error) if !self.is_full() => tracing::warn!(target: "wal", %error,
+                "the reserve cannot be kept again, so writes stay refused; if this stays, stop the server, delete the file and start \
+                 again"),
+            Err(_) => {}
+        }
+        if !self.is_full() {
+            let cause = "the disk was full, and what it has free is less than twice its reserve".to_owned();
+            let full = Error::Full { place: self.files.place(), cause, outcome: Outcome::MayHaveHappened };
+            self.front.lock().full = Some(full);
+            self.full.store(true, Ordering::Relaxed);
+            // The log's thread will ask again.
+            self.disk_wanted.notify_one();
+        }
+    }
+
     fn has_room(&self) {
+        if !self.is_full() {
+            return;
+        }
         self.front.lock().full = None;
         self.full.store(false, Ordering::Relaxed);
         tracing::info!(target: "wal", place = self.files.place(), "the disk has space again: writes are accepted");
@@ -227,7 +277,10 @@ impl Shared {
                         return;
                     }
                     if front.full.is_some() {
-                        self.disk_wanted.wait_for(&mut front, self.options.full_retry);
+                        // A record that may use the reserve is written and synced at once.
+                        if !self.reserve_is_awaited(&front) {
+                            self.disk_wanted.wait_for(&mut front, self.options.full_retry);
+                        }
                         break true;
                     }
                     if front.disk_wanted > self.sync_begun(&front) {
@@ -277,6 +330,14 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Whether a record that may use the reserve waits for a write or a sync, and the reserve has not failed it.
+    fn reserve_is_awaited(&self, front: &Front) -> bool {
+        let is_unwritten = front.reserve_wanted > self.reached(Level::Os);
+        // Not every written record waits for a sync. One that does not must not keep the thread from its pause.
+        let is_unsynced = front.reserve_wanted.min(front.disk_wanted) > self.sync_begun(front);
+        front.reserve_wanted > front.reserve_failed && (is_unwritten || is_unsynced)
     }
 
     /// Returns the position in the stream of records up to which a sync has ended or is under way.
