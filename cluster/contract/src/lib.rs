@@ -26,8 +26,8 @@ mod term;
 
 pub use catalog::{CatalogEdit, CatalogRow, OpenSequence, Stamp};
 pub use servers::{
-    CloneOrder, InheritOrder, MasterRequests, OpenOrder, RegionReport, RegionServers, RegionShape,
-    ServerFuture, SnapshotContent, SnapshotOrder, SplitRow,
+    CloneOrder, InheritOrder, MasterRequests, OnFullDisk, OpenOrder, RegionReport, RegionServers,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow,
 };
 pub use tenure::Tenure;
 pub use term::{StaleTerm, Term, TermLedger};

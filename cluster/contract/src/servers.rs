@@ -49,6 +49,17 @@ pub struct SnapshotOrder {
     pub content: SnapshotContent,
 }
 
+/// What a server does with a region that is to be closed, if the disk has no room for its flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFullDisk {
+    /// The region serves on, and the order fails.
+    ServesOn,
+    /// The region is closed, and the server keeps its memory until there is room, or until the region is
+    /// [forgotten](RegionServers::forget). For regions that stay closed: nobody reads their folders meanwhile. Every other order
+    /// for the region first flushes it, and fails if that fails.
+    KeepsMemory,
+}
+
 /// What the list of a region's files for a snapshot must contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotContent {
@@ -127,8 +138,14 @@ pub trait RegionServers: fmt::Debug + Send + Sync + 'static {
     ) -> ServerFuture<()>;
 
     /// Flushes and closes a region. From then on calls to it get `NotServingRegionException`. Closing a region that is
-    /// not open succeeds. If the region cannot be flushed, it serves on under its term.
-    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()>;
+    /// not open succeeds. If the region cannot be flushed, it serves on under its term, unless `on_full_disk` says otherwise.
+    fn close(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        on_full_disk: OnFullDisk,
+    ) -> ServerFuture<()>;
 
     /// Removes every row of a closed region, including rows that are only in the log. Can be repeated: a crash may
     /// leave some families empty and others not.

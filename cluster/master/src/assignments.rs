@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionServers, RegionShape,
-    ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, Stamp, Term,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OnFullDisk, OpenOrder, OpenSequence, RegionServers,
+    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, Stamp, Term,
 };
 use env::World;
 use env::sync::Mutex;
@@ -138,15 +138,21 @@ impl Assignments {
         env::block_on(self.servers.refuse_puts(&owner.server, region, owner.term, families.to_vec()))
     }
 
-    /// Closes a region where it is open. Does nothing if it is open nowhere.
+    /// Closes a region where it is open. Does nothing if it is open nowhere. If the disk has no room for its flush, the region
+    /// serves on.
     pub(crate) fn close(&self, region: &EncodedName) -> Result<(), Exception> {
+        self.close_as(region, OnFullDisk::ServesOn)
+    }
+
+    /// Like [`close`](Assignments::close). If the disk has no room for the flush, `on_full_disk` says what follows.
+    pub(crate) fn close_as(&self, region: &EncodedName, on_full_disk: OnFullDisk) -> Result<(), Exception> {
         let owner = {
             let mut owners = self.owners.lock();
             let Some(owner) = owners.get_mut(region) else { return Ok(()) };
             owner.is_closing = true;
             owner.clone()
         };
-        let closed = env::block_on(self.servers.close(&owner.server, region, owner.term));
+        let closed = env::block_on(self.servers.close(&owner.server, region, owner.term, on_full_disk));
         // A region whose flush fails serves on, and the server reports it.
         let serves_on = closed.is_err()
             && env::block_on(self.servers.report(&owner.server)).is_ok_and(|reports| {

@@ -127,14 +127,17 @@ pub(crate) fn write_numbered(
     // The files were listed before, so those that are deleted below are older than any file of a successor.
     let number = reserve(number_min)?;
     let name = folder.join(&format!(".tableinfo.{number:010}.{}", content.len()));
-    let mut file = files.create(&name)?;
-    match file.write(&content) {
-        Ok(()) => file.finish().map_err(|error| unfinished(files, &name, error))?,
-        Err(error) => {
-            file.abandon();
-            return Err(error);
+    // A truncation frees room, and needs this file.
+    storage::with_reserve(files, || {
+        let mut file = files.create_reserved(&name)?;
+        match file.write(&content) {
+            Ok(()) => file.finish().map_err(|error| unfinished(files, &name, error)).map(drop),
+            Err(error) => {
+                file.abandon();
+                Err(error)
+            }
         }
-    };
+    })?;
     // The change is made, so a failure from here on must not be reported as a failure of the change.
     for entry in entries {
         if let Err(error) = files.delete(&entry.name) {

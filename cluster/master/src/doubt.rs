@@ -121,7 +121,7 @@ impl Master {
             self.in_parallel(wrong, |row| self.open_or_record(row))?;
             self.accept_puts(name)?;
         } else {
-            self.in_parallel(wrong, |row| self.close(&row.region))?;
+            self.in_parallel(wrong, |row| self.close_to_disable(&row.region))?;
         }
         match state {
             TableState::Enabling => self.set_state(name, TableState::Enabled),

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use contract::OnFullDisk;
 use env::sync::Mutex;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::descriptor::sanity;
@@ -504,7 +505,8 @@ impl Master {
         self.catalog.confirm_writes(table)?;
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         for row in content.regions.get(table).into_iter().flatten() {
-            self.regions.close(row.region.encoded_name())?;
+            // What is in memory is deleted with the table.
+            self.regions.close_as(row.region.encoded_name(), OnFullDisk::KeepsMemory)?;
         }
         self.catalog.remove(table)?;
         for row in content.regions.get(table).into_iter().flatten() {
@@ -525,7 +527,7 @@ impl Master {
         self.set_state(table, TableState::Enabled)
     }
 
-    /// Closes all regions of a table.
+    /// Closes all regions of a table that is being disabled. So an operator can drop it when the disk is full.
     pub(crate) fn close_table(&self, table: &TableName) -> Result<(), Exception> {
         let rows = self.read_view(|view| {
             view.tables
@@ -533,7 +535,7 @@ impl Master {
                 .map(|table| table.serving().cloned().collect::<Vec<_>>())
                 .unwrap_or_default()
         });
-        self.in_parallel(rows, |row| self.close(&row.region))
+        self.in_parallel(rows, |row| self.close_to_disable(&row.region))
     }
 
     /// Opens a region and records it in hbase:meta. If the opening fails, records the region as FAILED_OPEN and returns
@@ -585,6 +587,12 @@ impl Master {
             let row = table.regions.iter().find(|row| row.region.name() == region.name())?;
             row.server.clone().or_else(|| row.target.clone())
         })
+    }
+
+    /// Closes a region of a table that is being disabled or is disabled, and records it in hbase:meta.
+    pub(crate) fn close_to_disable(&self, region: &RegionInfo) -> Result<(), Exception> {
+        self.regions.close_as(region.encoded_name(), OnFullDisk::KeepsMemory)?;
+        self.record(RegionRow::new(region.clone(), RegionState::Closed))
     }
 
     /// Closes a region and records it in hbase:meta.

@@ -28,6 +28,7 @@ mod failure;
 mod flushes;
 mod open_catalog;
 mod queues;
+mod unflushed;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -39,6 +40,7 @@ use region::{InMemory, Region, WriteBudget};
 
 pub(crate) use compaction_queue::PendingCompactions;
 use queues::Queues;
+use unflushed::UnflushedRegions;
 
 use crate::RegionServer;
 use crate::memory::MemoryQueue;
@@ -79,6 +81,8 @@ pub(crate) struct Background {
     log_file: Mutex<Option<(u64, Moment)>>,
     /// The words of the panic with which the periodic work ended last; `None` if it ended well.
     chore_failure: Mutex<Option<String>>,
+    /// Closed regions whose memory could not be flushed, because the disk was full.
+    unflushed: UnflushedRegions,
     pub(crate) memory_queue: MemoryQueue,
     /// The threads that flush and compact.
     pub(crate) threads: Arc<BackgroundThreads>,
@@ -101,6 +105,7 @@ impl Background {
             requests_per_second: AtomicU64::new(0),
             log_file: Mutex::default(),
             chore_failure: Mutex::default(),
+            unflushed: UnflushedRegions::default(),
             memory_queue: MemoryQueue::default(),
             threads: BackgroundThreads::new(nice),
             memory_threads: BackgroundThreads::new(MEMORY_NICE.min(nice)),

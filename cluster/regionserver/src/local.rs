@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::{Cell, CellBlock, CellParts, CellType, SequenceId, Timestamp, block};
 use contract::{
-    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Tenure, Term,
-    TermLedger,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OnFullDisk, OpenOrder, OpenSequence, RegionReport,
+    RegionServers, RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp,
+    Tenure, Term, TermLedger,
 };
 use env::Runtime;
 use env::sync::Mutex;
@@ -201,11 +201,17 @@ impl RegionServers for LocalServers {
         })
     }
 
-    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {
+    fn close(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        on_full_disk: OnFullDisk,
+    ) -> ServerFuture<()> {
         let region = region.clone();
         self.order(server, move |inner| {
             inner.terms.lock().admit_close(&region, term).map_err(StaleTerm::exception)?;
-            let closed = inner.told(inner.server.close_region(&region, None)).map(drop);
+            let closed = inner.told(inner.server.close_region_as(&region, None, on_full_disk)).map(drop);
             if closed.is_err() && inner.server.regions().by_encoded_name(&region).is_some() {
                 // The region serves on, so reports must name it. A master that took it for closed would delete its files.
                 inner.terms.lock().stays_open(&region, term);
@@ -290,6 +296,7 @@ impl RegionServers for LocalServers {
         let region = region.clone();
         self.order(server, move |inner| {
             inner.terms.lock().forget(&region);
+            inner.server.forget_unflushed(&region);
             inner.forget_records(region.as_str().as_bytes());
             Ok(())
         })

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use cache::Cache;
 use conf::Conf;
+use contract::OnFullDisk;
 use env::sync::Mutex;
 use env::{HashMap, WallTime, World};
 use proto::{EncodedName, RegionInfo, ServerName, TableDescriptor, TableName, pb};
@@ -240,6 +241,7 @@ impl RegionServer {
             return Ok(region);
         }
         self.check_not_aborted()?;
+        self.settle_unflushed(&encoded)?;
         self.regions.begin_opening(encoded.clone(), info.name().clone());
         let is_own = info.is_meta() || *info.table() == TableName::namespaces();
         let opening = self.opening(info, table);
@@ -328,6 +330,7 @@ impl RegionServer {
         act: impl FnOnce(&Region) -> Result<(), region::Error>,
     ) -> Result<Arc<Region>, region::Error> {
         self.check_not_aborted()?;
+        self.settle_unflushed(info.encoded_name())?;
         let region = Region::open(self.opening(info, table))?;
         self.nonces.recover(&region.take_recovered_nonces());
         // The region is closed even if `act` failed, because an open region would keep its records in the log.
@@ -345,6 +348,7 @@ impl RegionServer {
         parents: Vec<RegionInfo>,
         table: &Arc<TableDescriptor>,
     ) -> Result<(), region::Error> {
+        parents.iter().try_for_each(|parent| self.settle_unflushed(parent.encoded_name()))?;
         let open = |parent| Region::open_for_reading(self.opening(parent, Arc::clone(table)));
         let parents = parents.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
         Region::write_child(child, &layout::region_folder(child), &parents)?;
@@ -376,6 +380,7 @@ impl RegionServer {
         table: &Arc<TableDescriptor>,
     ) -> Result<Vec<pb::SnapshotRegionManifest>, region::Error> {
         self.check_not_aborted()?;
+        self.settle_unflushed(region.encoded_name())?;
         if self.has_unfiled_writes(region)? {
             tracing::info!(region = %region, table = %table.name(),
                 "the closed region has writes that are not in its files; it is opened and flushed for a snapshot");
@@ -431,6 +436,16 @@ impl RegionServer {
         encoded: &EncodedName,
         moved_to: Option<MovedTo>,
     ) -> Result<bool, region::Error> {
+        self.close_region_as(encoded, moved_to, OnFullDisk::ServesOn)
+    }
+
+    /// Like [`close_region`](RegionServer::close_region). If only a full disk prevents the flush, `on_full_disk` says what follows.
+    pub(crate) fn close_region_as(
+        &self,
+        encoded: &EncodedName,
+        moved_to: Option<MovedTo>,
+        on_full_disk: OnFullDisk,
+    ) -> Result<bool, region::Error> {
         if let Some(replica) = self.replica.get() {
             replica.forget(encoded);
         }
@@ -444,9 +459,19 @@ impl RegionServer {
         self.flush_times.lock().remove(encoded);
         self.split_requests.forget(encoded);
         let task = self.background_tasks.begin(format!("Closing {}", region.info()), "flushing");
-        let closed = region.close();
+        let mut closed = region.close();
+        if closed.as_ref().is_err_and(region::Error::is_disk_full) && self.foundation.log.remove_spares() {
+            closed = region.close();
+        }
         task.end(&closed);
         self.background.account(&region);
+        if on_full_disk == OnFullDisk::KeepsMemory
+            && let Err(cause) = &closed
+            && cause.is_disk_full()
+            && self.keep_unflushed(&region, cause)
+        {
+            return Ok(true);
+        }
         if self.replica.get().is_some() {
             self.background.disregard(&region);
         }
@@ -472,7 +497,7 @@ impl RegionServer {
             let closed = self.close_region(region.info().encoded_name(), None).map(drop);
             outcome = outcome.and(closed);
         }
-        outcome
+        outcome.and(self.settle_all_unflushed())
     }
 
     /// Deletes the folder of a dropped table, region or family whose regions are closed. Files that a clone or a
@@ -480,13 +505,14 @@ impl RegionServer {
     /// uses, because the region would go on without its files. Of a family whose cells the log may have, a file without
     /// cells remains.
     pub fn drop_folder(&self, folder: &FileName) -> Result<(), region::Error> {
-        let uses = |region: &&Arc<Region>| {
+        let uses = |region: &Region| {
             let own = layout::region_folder(region.info());
             own == *folder
                 || own.parent().as_ref() == Some(folder)
                 || folder.parent() == Some(own) && region.table().family(folder.last().as_bytes()).is_some()
         };
-        if let Some(region) = self.regions.all().iter().find(uses) {
+        self.settle_unflushed_if(uses)?;
+        if let Some(region) = self.regions.all().iter().find(|region| uses(region)) {
             let words = format!("folder {folder} is to be deleted, but region {} is open", region.info());
             return Err(region::Error::Broken(words));
         }

@@ -265,7 +265,10 @@ impl Region {
             return Err(Error::ReadOnly(string_binary(self.info.name()).to_string()));
         }
         // A write that begins while the disk is full would take memory and wait, so it is refused.
-        self.log.admits()?;
+        match self.log.admits() {
+            Err(_) if self.uses_reserve => self.log.admits_by_reserve()?,
+            admitted => admitted?,
+        }
         let (bytes, limit) =
             (self.memstore_bytes(), self.flush_size.saturating_mul(self.options.block_multiplier));
         if bytes > limit && !self.info.is_meta() {

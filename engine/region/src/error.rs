@@ -226,6 +226,15 @@ impl Error {
     pub fn would_block(&self) -> bool {
         matches!(self, Error::WouldBlock | Error::Missing(_) | Error::MobValue { .. })
     }
+
+    /// Whether the call failed only because the disk of the files or of the log is full.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Error::Storage(error) => error.kind() == storage::Kind::Full,
+            Error::Log(error) => matches!(error, wal::Error::Full { .. }),
+            _ => false,
+        }
+    }
 }
 
 impl From<hfile::Error> for Error {

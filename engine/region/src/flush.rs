@@ -301,8 +301,11 @@ impl Region {
     ///
     /// An aborted region is closed without a flush, and the result is [`Error::Aborted`]. A region whose store belongs to
     /// another server by now, or that was opened for reading only, is closed without a flush.
+    ///
+    /// A region that was [closed without a flush](Region::close_unflushed) is flushed now. If that fails, it stays as it is.
     pub fn close(&self) -> Result<Flushed> {
-        if self.lifecycle.closed.load(Ordering::Acquire) {
+        let is_unflushed = self.lifecycle.unflushed.load(Ordering::Acquire);
+        if self.lifecycle.closed.load(Ordering::Acquire) && !is_unflushed {
             return Ok(Flushed::default());
         }
         if let Some(cause) = self.lifecycle.aborted.get().cloned() {
@@ -323,6 +326,7 @@ impl Region {
         match &flushed {
             Ok(_) => {
                 self.lifecycle.closed.store(true, Ordering::Release);
+                self.lifecycle.unflushed.store(false, Ordering::Release);
                 // This is a statement of its own, so that the write lock is released before the next line. `all_files`
                 // waits for a store's list, whose holder may wait for the write lock.
                 let last_sequence = self.write.lock().last_sequence;
@@ -330,6 +334,7 @@ impl Region {
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }
+            Err(_) if is_unflushed => {}
             // The unflushed writes stay in the log. The region serves requests again, so that the caller can try again
             // to close it.
             Err(_) => {
@@ -338,6 +343,22 @@ impl Region {
             }
         }
         flushed
+    }
+
+    /// Makes the region refuse all further requests, and keeps its memory, because there is no room for a flush. The caller
+    /// keeps the region, and [closes](Region::close) it before anything else is done with its folder. The log keeps the
+    /// region's records: if the process ends before that, the next opening replays them.
+    ///
+    /// Returns `false`, and does nothing, if the region is closed, was aborted, or was opened for reading only.
+    pub fn close_unflushed(&self) -> bool {
+        if self.check_serving().is_err() || self.check_owner().is_err() {
+            return false;
+        }
+        // From now on no write gets a sequence id. Those that have one are in the log's buffer and in memory.
+        self.write.lock().closing = true;
+        self.lifecycle.unflushed.store(true, Ordering::Release);
+        self.lifecycle.closed.store(true, Ordering::Release);
+        true
     }
 }
 

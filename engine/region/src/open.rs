@@ -7,7 +7,7 @@ use cell::{Cell, CellBlock, Comparator, SequenceId, string_binary};
 use env::sync::{Mutex, RwLock};
 use hfile::{ReadOptions, Reader};
 use memstore::Level;
-use proto::{FamilyDescriptor, RegionInfo};
+use proto::{FamilyDescriptor, RegionInfo, TableName};
 use storage::Capability;
 use wal::LogPosition;
 
@@ -87,6 +87,7 @@ impl Region {
             access,
             read_only: table_options.read_only || access == Access::Reader,
             durability: table_options.durability,
+            uses_reserve: info.is_meta() || *info.table() == TableName::namespaces(),
             flush_size,
             comparator: comparator_of(&info),
             stores,
@@ -168,6 +169,8 @@ impl Region {
         let mut last = in_files;
         let name = self.info.encoded_name().as_str().as_bytes();
         let end = until.unwrap_or(LogPosition { file: u64::MAX, offset: 0 });
+        let (mut flush_at, memory_max) =
+            (self.flush_size, self.flush_size.saturating_mul(2 * self.options.block_multiplier));
         recovered.read_until::<Error>(name, end, until.is_some(), |record| {
             if record.kind != wal::Kind::Edit {
                 return Ok(());
@@ -184,12 +187,19 @@ impl Region {
             }
             // The log may have more records than fit into memory, because the earlier process has flushed. So this
             // process flushes, too, while it replays.
-            if self.memstore_bytes() >= self.flush_size && self.access == Access::Owner {
+            if self.memstore_bytes() >= flush_at && self.access == Access::Owner {
                 // All writes before this record are in memory now, but the log may have more records with the same
                 // sequence id. So the flush covers only smaller ids. [`LaterWrites`] in single files do not matter,
                 // because other stores may lack those writes.
                 self.write.lock().last_sequence = SequenceId(record.sequence.0.saturating_sub(1));
-                self.flush_stores(&[], FlushReason::Requested)?;
+                match self.flush_stores(&[], FlushReason::Requested) {
+                    // On a full disk the region takes what it had in memory when its writes were refused: the limit, and the
+                    // writes that had begun. So its table can be read, and be disabled and dropped.
+                    Err(error) if error.is_disk_full() && flush_at < memory_max => {
+                        flush_at += self.flush_size
+                    }
+                    flushed => drop(flushed?),
+                }
             }
             Ok(())
         })?;

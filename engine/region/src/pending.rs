@@ -43,7 +43,7 @@ impl Pending {
         awaits: Awaits,
         own: Option<(wal::Ticket, wal::Level)>,
     ) -> Pending {
-        let durable = own.map(|(ticket, level)| region.log.sync(ticket, level));
+        let durable = own.map(|own| reaching(region, own));
         Pending { region: Arc::clone(region), sequence: Some(sequence), awaits, durable, own }
     }
 
@@ -85,7 +85,7 @@ impl Pending {
             && self.durable.is_some()
         {
             self.leave();
-            self.durable = Some(self.region.log.sync(ticket, level));
+            self.durable = Some(reaching(&self.region, (ticket, level)));
         }
     }
 
@@ -131,6 +131,12 @@ impl Pending {
             orphan.look();
         }
     }
+}
+
+/// Returns a future that resolves when the log record of a write of `region` has reached its level.
+fn reaching(region: &Region, (ticket, level): (wal::Ticket, wal::Level)) -> wal::Durable {
+    let durable = region.log.sync(ticket, level);
+    if region.uses_reserve { durable.by_reserve() } else { durable }
 }
 
 impl Future for Pending {

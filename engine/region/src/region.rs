@@ -66,6 +66,8 @@ pub struct Region {
     /// Whether the region refuses writes: its table is read-only, or it was opened for reading.
     pub(crate) read_only: bool,
     pub(crate) durability: TableDurability,
+    /// Whether writes use the reserve of the log on a full disk: those of the catalog, without which no table is dropped.
+    pub(crate) uses_reserve: bool,
     pub(crate) flush_size: u64,
     pub(crate) comparator: Comparator,
     pub(crate) stores: Vec<Store>,
@@ -110,6 +112,8 @@ pub struct Region {
 pub(crate) struct Lifecycle {
     /// Whether the region was closed.
     pub(crate) closed: AtomicBool,
+    /// Whether the closed region has writes that are in no file, because the disk was full.
+    pub(crate) unflushed: AtomicBool,
     /// Why the region was aborted; it acknowledges nothing afterwards.
     pub(crate) aborted: OnceLock<String>,
     /// Whether the region closes soon, so that no compaction begins and a large one ends.

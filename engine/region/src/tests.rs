@@ -987,6 +987,48 @@ fn replay_flushes_when_memory_is_full() {
 }
 
 #[test]
+fn replay_on_a_full_disk_takes_what_was_in_memory() {
+    let bench = Bench::new();
+    for row in 0..30 {
+        bench.put(&format!("r{row:02}"), "f:q", 1, &"v".repeat(1_000));
+    }
+    let all = bench.all();
+    let (files, world) = (bench.files.kill(), bench.world.clone());
+    let mut small = TableDescriptor::clone(&bench.table);
+    small.attributes_mut().set(Bytes::from("MEMSTORE_FLUSHSIZE"), Bytes::from("10000"));
+    files.set_bytes_max(Some(files.bytes() + 5_000));
+    let bench = Bench::open(files, world, Arc::new(small));
+    let load = bench.region.load();
+    assert!(load.files == 0 && load.memstore_bytes > 30_000, "{} files", load.files);
+    assert_eq!(bench.all(), all);
+    bench.files.set_bytes_max(None);
+    bench.region.flush(FlushReason::Requested).expect("there is room");
+    assert_eq!(bench.kill().all(), all);
+}
+
+#[test]
+fn a_region_that_is_closed_without_a_flush_is_flushed_by_the_next_closing() {
+    let bench = Bench::new();
+    bench.put("r", "f:q", 1, "value");
+    bench.files.set_bytes_max(Some(0));
+    let full = bench.region.close().expect_err("no room");
+    assert!(full.is_disk_full(), "{full}");
+    assert!(!bench.all().is_empty(), "it serves on");
+    assert!(bench.region.close_unflushed());
+    assert!(!bench.region.close_unflushed(), "it is closed");
+    let put = mutation(MutationKind::Put, "s", &[("f:q", 1, CellType::Put, b"v")]);
+    bench.region.apply(&[put], ReadMode::Any).expect_err("it is closed");
+    bench.region.close().expect_err("no room yet");
+    assert!(bench.region.memstore_bytes() > 0);
+    bench.files.set_bytes_max(None);
+    assert_eq!(bench.region.close().expect("there is room").files, 1);
+    assert_eq!(bench.region.memstore_bytes(), 0);
+    assert_eq!(bench.region.close().expect("it is closed").files, 0);
+    let bench = bench.kill();
+    assert_eq!((bench.region.replayed(), bench.region.load().files), (0, 1));
+}
+
+#[test]
 fn unlisted_files_are_deleted_while_the_region_serves() {
     let bench = Bench::new();
     bench.put("r", "f:q", 1, "v");

@@ -186,6 +186,13 @@ pub(crate) fn forget_lock(folder: &Path) {
     }
 }
 
+/// Deletes the reserve of `folder`, which HBase does not use. A failure is only logged.
+pub(crate) fn forget_reserve(folder: &Path) {
+    if let Err(error) = storage::delete_outside(&folder.join(storage::RESERVE)) {
+        tracing::debug!(%error, "the reserve stays");
+    }
+}
+
 /// Locks `root` and checks its layout version. An empty directory gets the current version.
 pub(crate) fn open(root: &Path) -> Result<Local, Failure> {
     let local = Local::open(root).map_err(|error| Failure::of_storage(root.display(), &error))?;

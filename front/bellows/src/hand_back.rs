@@ -37,6 +37,7 @@ pub(crate) fn run(
     }
     done?;
     data_dir::forget_lock(folder);
+    [folder].into_iter().chain(log_folder).for_each(data_dir::forget_reserve);
     output::ignoring_closed_pipe(say(&format!(
         "{root} is a root folder of Apache HBase again: set hbase.rootdir to it, and start HBase 2.6\n"
     )))

@@ -132,9 +132,11 @@ fn serve(
         }
         None => {
             let OpenRoot { files, meter, probe } = root.open(&settings.conf)?;
+            keep_reserve(&*files);
             let place = root.to_string();
             let (log, opened) =
                 log_place::open(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
+            keep_reserve(&*log.files);
             (files, OpenRoot { probe: log.probe.or(probe), ..log }, Some(opened))
         }
     };
@@ -442,6 +444,14 @@ fn wait_for_the_end(
     let by = receiver.recv().map_err(|_| Failure::new("the thread that waits for signals has ended"))??;
     tracing::info!(by, "stopping");
     Ok(())
+}
+
+/// Reserves room on a disk of this machine for what frees room when the disk is full. Without it the server works, too.
+fn keep_reserve(files: &dyn storage::Files) {
+    if let Err(error) = files.keep_reserve() {
+        tracing::warn!(place = files.place(), %error,
+            "no room can be reserved for the time when the disk is full: then no table can be dropped");
+    }
 }
 
 /// Returns the name of the log's previous owner if it is another server, with another host or port, that may still run.

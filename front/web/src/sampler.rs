@@ -152,8 +152,14 @@ impl Console {
     pub fn keep_history(&self) {
         let Some(node) = self.node.get() else { return };
         let files = &node.server.foundation().files;
-        let before = files.load(&file(), FILE_MAX).ok().map(|object| object.version);
-        if let Err(error) = files.swap(&file(), before.as_ref(), &self.history().to_bytes()) {
+        let (before, content) =
+            (files.load(&file(), FILE_MAX).ok().map(|object| object.version), self.history().to_bytes());
+        // A swap may use the reserve of a full disk, and that is for what frees room.
+        if files.bytes_free().is_ok_and(|free| free < 2 * content.len() as u64) {
+            tracing::debug!("the disk has no room for the history of the web pages");
+            return;
+        }
+        if let Err(error) = files.swap(&file(), before.as_ref(), &content) {
             tracing::warn!(%error, "the history of the web pages cannot be kept; after a restart it begins anew");
         }
     }

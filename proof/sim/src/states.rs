@@ -95,6 +95,7 @@ pub const STATES: &[(&str, u64)] = &[
     ("replica: it has the rows of the server in the end", 200),
     ("replica: ready", 200),
     ("replica: refreshed beside writers", 200),
+    ("server: a region was closed without a flush on a full disk", 5000),
     ("server: a replaced server has ended", 5000),
     ("server: another one took over while it started", 5000),
     ("server: ended because a region was aborted", 5000),

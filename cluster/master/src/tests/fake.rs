@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OpenOrder, OpenSequence, RegionReport, RegionServers,
-    RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp, Tenure, Term,
-    TermLedger,
+    CatalogEdit, CatalogRow, CloneOrder, InheritOrder, OnFullDisk, OpenOrder, OpenSequence, RegionReport,
+    RegionServers, RegionShape, ServerFuture, SnapshotContent, SnapshotOrder, SplitRow, StaleTerm, Stamp,
+    Tenure, Term, TermLedger,
 };
 use env::sync::{Condvar, Mutex};
 use env::{WallTime, World};
@@ -46,6 +46,8 @@ pub(super) struct FakeServers {
     failing_closes: Mutex<usize>,
     /// Number of the next closings that fail and leave the region open.
     refused_closes: Mutex<usize>,
+    /// What each closing asks of a server with a full disk, in order.
+    pub(super) on_full_disk: Mutex<Vec<OnFullDisk>>,
     /// Whether the disk is full after the next closing.
     fills_at_close: AtomicBool,
     /// Whether calls that would fail panic instead.
@@ -102,6 +104,7 @@ impl FakeServers {
             refused: Mutex::default(),
             failing_closes: Mutex::default(),
             refused_closes: Mutex::default(),
+            on_full_disk: Mutex::default(),
             fills_at_close: AtomicBool::default(),
             panics: Mutex::default(),
             paused: Mutex::default(),
@@ -602,7 +605,14 @@ impl RegionServers for FakeServers {
         answered(Ok(()))
     }
 
-    fn close(&self, server: &ServerName, region: &EncodedName, term: Term) -> ServerFuture<()> {
+    fn close(
+        &self,
+        server: &ServerName,
+        region: &EncodedName,
+        term: Term,
+        on_full_disk: OnFullDisk,
+    ) -> ServerFuture<()> {
+        self.on_full_disk.lock().push(on_full_disk);
         answered(self.close_here(server, region, term))
     }
 

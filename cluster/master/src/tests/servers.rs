@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use contract::OnFullDisk;
 use proto::catalog::TableState;
 use proto::{RegionInfo, pb};
 
@@ -58,6 +59,19 @@ fn a_region_that_refused_to_close_takes_over_a_schema_while_it_serves() {
     let schema = life.servers.schema_of(region.encoded_name());
     assert_eq!(schema.families()[0].options().unwrap().versions_max, 7);
     assert_eq!(life.servers.term_of(region.encoded_name()), term, "it was not opened again");
+}
+
+#[test]
+fn only_a_region_whose_table_is_disabled_may_be_closed_without_a_flush() {
+    let life = Life::first();
+    life.create("t", &["f"], &[]).unwrap();
+    let closings = || std::mem::take(&mut *life.servers.on_full_disk.lock());
+    let region = pb::RegionSpecifier { r#type: 1, value: regions(&life).remove(0).name().clone() };
+    life.done(life.master.unassign_region(&region)).unwrap();
+    life.done(life.master.assign_region(&region)).unwrap();
+    assert_eq!(closings(), [OnFullDisk::ServesOn], "it is opened soon, perhaps by another server");
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(closings(), [OnFullDisk::KeepsMemory]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does the periodic work. Expires leases and old nonces. Queues flushes of old edits, flushes that free memory,
+    /// Does the periodic work. Expires leases and old nonces. Uses the room of a disk that was full. Queues flushes of old edits, flushes that free memory,
     /// and flushes that let the log delete files. Queues the compactions that are due, adapts the rate and the priority
     /// of background work, rolls an old log file and deletes files that are not needed any more.
     pub(crate) fn run_chore(&self) {
@@ -69,6 +69,7 @@ impl RegionServer {
             }
             self.background.consider_compaction(region);
         }
+        self.use_new_room();
         self.relieve_memory();
         self.set_background_priority();
         self.tune_throughput(&regions);

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::{
-    CatalogEdit, CatalogRow, InheritOrder, OpenOrder, RegionServers, ServerFuture, SnapshotContent,
-    SnapshotOrder, SplitRow, Stamp, Term,
+    CatalogEdit, CatalogRow, InheritOrder, OnFullDisk, OpenOrder, RegionServers, ServerFuture,
+    SnapshotContent, SnapshotOrder, SplitRow, Stamp, Term,
 };
 use proto::catalog::Column;
 use proto::pb::mutation_proto::MutationType;
-use proto::{EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, pb};
+use proto::{
+    EncodedName, FamilyDescriptor, RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb,
+};
 use rpc::Exception;
 use storage::memory::Fault;
-use storage::{Kind, Outcome};
+use storage::{Files, Kind, Outcome};
 
 use super::bench::{Bench, class, increment, mutation, region, table};
 use crate::LocalServers;
@@ -99,7 +101,7 @@ fn a_family_that_is_about_to_be_deleted_takes_no_puts_and_is_read() {
     refuse(3, &["g"]).expect("it is open");
     put("3").expect("the other family is meant");
     refuse(3, &["f"]).expect("it is open");
-    done(servers.close(&name, &region, Term(3))).expect("closed");
+    done(servers.close(&name, &region, Term(3), OnFullDisk::ServesOn)).expect("closed");
     refuse(3, &[]).expect_err("it is closed");
     done(servers.open(&name, order(4))).expect("opened");
     put("4").expect("an opening ends it");
@@ -130,7 +132,7 @@ fn an_open_region_takes_over_a_schema_under_its_own_term_alone() {
     let late = with(2, "6", "f").expect_err("the term is over");
     assert!(late.message.contains("term 2, which ended: this server knows term 3"), "{late}");
     assert_eq!(versions(), Some(4));
-    done(servers.close(&name, region("", "").encoded_name(), Term(3))).expect("closed");
+    done(servers.close(&name, region("", "").encoded_name(), Term(3), OnFullDisk::ServesOn)).expect("closed");
     with(3, "7", "f").expect_err("it is closed");
 }
 
@@ -147,7 +149,7 @@ fn repeated_opens_and_closes_succeed() {
     let report = done(servers.report(&name)).expect("a report");
     assert_eq!((report.len(), report[0].term, &report[0].region), (1, Term(1), region));
     for _ in 0..2 {
-        done(servers.close(&name, region, Term(1))).expect("closes");
+        done(servers.close(&name, region, Term(1), OnFullDisk::ServesOn)).expect("closes");
         assert!(done(servers.report(&name)).expect("a report").is_empty());
     }
     let closed = done(servers.rows(&name, region)).expect_err("closed");
@@ -157,8 +159,9 @@ fn repeated_opens_and_closes_succeed() {
     let again = open(2).expect("opens again");
     assert!(again > first, "{again:?} after {first:?}");
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
-    done(servers.close(&name, region, Term(1))).expect_err("a close that comes late closes nothing");
-    done(servers.close(&name, region, Term(2))).expect("closes");
+    done(servers.close(&name, region, Term(1), OnFullDisk::ServesOn))
+        .expect_err("a close that comes late closes nothing");
+    done(servers.close(&name, region, Term(2), OnFullDisk::ServesOn)).expect("closes");
     done(servers.forget(&name, region)).expect("forgotten");
     done(servers.forget_others(&name, BTreeSet::new())).expect("forgotten");
 }
@@ -174,7 +177,7 @@ fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
     for _ in 0..2 {
         let (act, outcome) = (bench.place.acts() + 1, Outcome::DidNotHappen);
         bench.place.set_fault(Some(Fault { act, kind: Kind::Full, outcome, last: false }));
-        done(servers.close(&name, region, Term(1))).expect_err("the disk is full");
+        done(servers.close(&name, region, Term(1), OnFullDisk::ServesOn)).expect_err("the disk is full");
         assert_eq!(done(servers.rows(&name, region)).expect("it serves on"), [row("a", "1")]);
         let report = done(servers.report(&name)).expect("a report");
         assert_eq!((report.len(), report[0].term, &report[0].region), (1, Term(1), region));
@@ -186,9 +189,119 @@ fn a_region_that_cannot_be_flushed_serves_on_and_loses_nothing() {
         assert!(refused.message.contains("is open"), "{refused}");
     }
     done(servers.drop_folder(&name, folder.join("gone"))).expect("the table has no such family");
-    done(servers.close(&name, region, Term(1))).expect("there is room again");
+    done(servers.close(&name, region, Term(1), OnFullDisk::ServesOn)).expect("there is room again");
     done(servers.open(&name, order(2))).expect("opens again");
     assert_eq!(done(servers.rows(&name, region)).expect("rows"), [row("a", "1")]);
+}
+
+/// Closes the region of a bench whose disk is full, as a master that disables its table does.
+fn close_on_full_disk(servers: &LocalServers, name: &ServerName, term: u64) {
+    let closed = servers.close(name, region("", "").encoded_name(), Term(term), OnFullDisk::KeepsMemory);
+    done(closed).expect("closed without a flush");
+}
+
+#[test]
+fn a_region_that_is_closed_on_a_full_disk_has_its_rows_when_it_is_opened_again() {
+    for is_killed in [false, true] {
+        let bench = Bench::with(crate::Options::default(), &[]);
+        let (servers, name) = servers(&bench);
+        let region = region("", "").encoded_name().clone();
+        done(servers.open(&name, order(1))).expect("opens");
+        bench.put("a", "f:q", "1");
+        bench.place.set_bytes_max(Some(0));
+        close_on_full_disk(&servers, &name, 1);
+        assert!(done(servers.report(&name)).expect("a report").is_empty());
+        let closed = done(servers.rows(&name, &region)).expect_err("closed");
+        assert_eq!(class(&closed), "NotServingRegionException");
+        close_on_full_disk(&servers, &name, 1);
+        // As long as there is no room, its memory is the only place in this process that has the row.
+        let refused = done(servers.open(&name, order(2))).expect_err("the disk is full");
+        assert!(refused.message.contains("no space left"), "{refused}");
+        assert!(bench.server.background.memory() > 0);
+        let (bench, servers) = if is_killed {
+            drop(servers);
+            let bench = bench.kill_and_open(&[]);
+            let servers = self::servers(&bench).0;
+            (bench, servers)
+        } else {
+            bench.place.set_bytes_max(None);
+            (bench, servers)
+        };
+        done(servers.open(&name, order(3))).expect("opens");
+        assert_eq!(done(servers.rows(&name, &region)).expect("rows"), [row("a", "1")], "{is_killed}");
+        bench.put("a", "f:q", "2");
+        assert_eq!(done(servers.rows(&name, &region)).expect("rows"), [row("a", "2")], "{is_killed}");
+    }
+}
+
+#[test]
+fn a_region_that_was_closed_on_a_full_disk_is_flushed_when_there_is_room() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    done(servers.open(&name, order(1))).expect("opens");
+    bench.put("a", "f:q", "1");
+    bench.place.set_bytes_max(Some(0));
+    close_on_full_disk(&servers, &name, 1);
+    let order_of_closed =
+        SnapshotOrder { region: region("", ""), table: Arc::new(table()), content: SnapshotContent::Closed };
+    let snapshot = || done(servers.snapshot(&name, order_of_closed.clone()));
+    bench.server.run_chore();
+    snapshot().expect_err("the row is in no file");
+    let family = layout::region_folder(&region("", "")).join("f");
+    done(servers.drop_folder(&name, family.clone())).expect_err("the family would come back");
+    bench.place.set_bytes_max(None);
+    bench.server.run_chore();
+    assert_eq!(bench.server.background.memory(), 0);
+    let files = |manifests: Vec<pb::SnapshotRegionManifest>| -> usize {
+        manifests.iter().flat_map(|it| &it.family_files).map(|family| family.store_files.len()).sum()
+    };
+    assert_eq!(files(snapshot().expect("listed")), 1);
+    done(servers.drop_folder(&name, family)).expect("dropped");
+}
+
+#[test]
+fn the_catalog_is_written_on_a_full_disk_by_the_reserve() {
+    let bench = Bench::new();
+    let (servers, name) = servers(&bench);
+    let mut schema = TableDescriptor::new(TableName::meta());
+    schema.set_family(FamilyDescriptor::new("f").expect("a name"));
+    bench.server.open_region(RegionInfo::meta(), Arc::new(schema)).expect("opens");
+    let (meta, user) = (RegionInfo::meta(), region("", ""));
+    let write = |region: &RegionInfo, value| {
+        done(servers.write(&name, region.encoded_name(), Stamp(1), vec![put("a", value)]))
+    };
+    bench.place.set_reserve(10_000);
+    bench.place.set_bytes_max(Some(bench.place.bytes() + 10_000));
+    write(&user, "1").expect_err("no room");
+    write(&meta, "2").expect("the reserve has room");
+    write(&user, "3").expect_err("the reserve is not for it");
+    write(&meta, "4").expect("the reserve has more");
+    assert_eq!(done(servers.rows(&name, meta.encoded_name())).expect("rows").len(), 1);
+    bench.place.set_bytes_max(None);
+    bench.server.run_chore();
+    while bench.server.foundation().log.admits().is_err() {
+        std::thread::yield_now();
+    }
+    write(&user, "5").expect("there is room");
+}
+
+#[test]
+fn a_table_is_dropped_on_a_full_disk_and_its_records_are_forgotten() {
+    let bench = Bench::with(crate::Options::default(), &[]);
+    let (servers, name) = servers(&bench);
+    let info = region("", "");
+    done(servers.open(&name, order(1))).expect("opens");
+    bench.put("a", "f:q", "1");
+    bench.place.set_bytes_max(Some(0));
+    close_on_full_disk(&servers, &name, 1);
+    done(servers.forget(&name, info.encoded_name())).expect("forgotten");
+    let folder = layout::region_folder(&info).parent().expect("the table's");
+    done(servers.drop_folder(&name, folder)).expect("dropped");
+    assert_eq!(bench.server.background.memory(), 0);
+    bench.place.set_bytes_max(None);
+    bench.server.run_chore();
+    let left = bench.place.list(&layout::region_folder(&info)).expect("listed");
+    assert!(left.is_empty(), "nothing is flushed later: {left:?}");
 }
 
 #[test]
@@ -202,7 +315,9 @@ fn a_family_that_is_added_again_has_no_cells_of_its_predecessor_after_a_crash() 
         let order = OpenOrder { region: info.clone(), table: Arc::new(table.clone()), term: Term(term) };
         done(servers.open(&name, order)).expect("opens");
     };
-    let close = |term| done(servers.close(&name, info.encoded_name(), Term(term))).expect("closes");
+    let close = |term| {
+        done(servers.close(&name, info.encoded_name(), Term(term), OnFullDisk::ServesOn)).expect("closes")
+    };
     open(1, &table());
     bench.put("r", "f:x", "1");
     bench.put("r", "g:x", "2");
@@ -229,7 +344,7 @@ fn a_write_after_the_deletion_of_the_family_with_the_newest_write_survives() {
     let order = |term| OpenOrder { region: info.clone(), ..order(term) };
     done(servers.open(&name, order(1))).expect("opens");
     (0..3).for_each(|_| bench.put("r", "g:x", "1"));
-    done(servers.close(&name, info.encoded_name(), Term(1))).expect("closes");
+    done(servers.close(&name, info.encoded_name(), Term(1), OnFullDisk::ServesOn)).expect("closes");
     done(servers.drop_folder(&name, layout::region_folder(&info).join("g"))).expect("dropped");
     let mut table = table();
     table.remove_family(b"g").expect("it was there");
@@ -271,7 +386,7 @@ fn a_given_split_row_is_restricted_and_a_policy_may_forbid_splits() {
         done(servers.open(&name, OpenOrder { table: Arc::new(table), ..order(term) })).expect("opens");
         let shape = servers.shape(&name, parent.encoded_name(), SplitRow::Given("user1/x".into()));
         let shape = done(shape).expect("open");
-        done(servers.close(&name, parent.encoded_name(), Term(term))).expect("closes");
+        done(servers.close(&name, parent.encoded_name(), Term(term), OnFullDisk::ServesOn)).expect("closes");
         (shape.can_split, shape.split_row)
     };
     assert_eq!(shape(1, &[]), (true, Some("user1/x".into())));
@@ -300,7 +415,7 @@ fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
     };
     assert!(!shape(&parent).has_references);
     let opened_at = bench.server.regions().all()[0].open_sequence();
-    done(servers.close(&name, parent.encoded_name(), Term(1))).expect("closes");
+    done(servers.close(&name, parent.encoded_name(), Term(1), OnFullDisk::ServesOn)).expect("closes");
     let new = |start: &'static str, end: &'static str, id| {
         RegionInfo::new(parent.table().clone(), start.into(), end.into(), RegionId(id)).expect("a region")
     };
@@ -341,7 +456,7 @@ fn daughters_take_the_rows_of_their_side_and_a_merged_region_takes_all() {
     assert!(!shape(&daughters[0]).has_references && !is_needed(&parent));
     done(servers.drop_folder(&name, layout::region_folder(&parent))).expect("dropped");
     for daughter in &daughters {
-        done(servers.close(&name, daughter.encoded_name(), Term(9))).expect("closes");
+        done(servers.close(&name, daughter.encoded_name(), Term(9), OnFullDisk::ServesOn)).expect("closes");
     }
     let merged = new("", "", 12);
     inherit(&merged, &[&daughters[0], &daughters[1]]).expect("written");
@@ -359,7 +474,7 @@ fn a_truncated_region_opens_without_rows() {
     done(servers.write(&name, region, Stamp(1), vec![put("a", "1")])).expect("written");
     done(servers.flush(&name, region, Vec::new())).expect("flushed");
     done(servers.write(&name, region, Stamp(2), vec![put("b", "2")])).expect("written");
-    done(servers.close(&name, region, Term(1))).expect("closes");
+    done(servers.close(&name, region, Term(1), OnFullDisk::ServesOn)).expect("closes");
     for term in [2, 3] {
         done(servers.truncate(&name, order(term))).expect("truncated");
         assert!(done(servers.report(&name)).expect("a report").is_empty(), "it stays closed");
@@ -435,7 +550,7 @@ fn a_dropped_folder_leaves_only_what_somebody_holds() {
     let links = region::InheritedFiles::Links;
     opened.write_heir(&layout::region_folder(&clone), &links).expect("written");
     drop(opened);
-    done(servers.close(&name, info.encoded_name(), Term(1))).expect("closes");
+    done(servers.close(&name, info.encoded_name(), Term(1), OnFullDisk::ServesOn)).expect("closes");
     let files = &bench.server.foundation().files;
     for _ in 0..2 {
         done(servers.drop_folder(&name, layout::table(info.table()))).expect("dropped");
