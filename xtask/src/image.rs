@@ -41,11 +41,21 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn make(folder: &Path, kind: &'static str, make: &[&str]) -> Result<Image, String> {
+        Image::make_of_size(folder, kind, make, IMAGE_BYTES)
+    }
+
+    /// Makes a file system of this size in bytes, which is at least 300 MB for XFS.
+    pub(crate) fn make_of_size(
+        folder: &Path,
+        kind: &'static str,
+        make: &[&str],
+        bytes: u64,
+    ) -> Result<Image, String> {
         let failed = |error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder.join("mount")).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         let file = folder.join("image");
-        File::create(&file).and_then(|image| image.set_len(IMAGE_BYTES)).map_err(failed)?;
+        File::create(&file).and_then(|image| image.set_len(bytes)).map_err(failed)?;
         run_command(make[0], &[&make[1..], &[&file.display().to_string()]].concat())?;
         Ok(Image { kind, folder, file })
     }

@@ -34,6 +34,7 @@ mod docs;
 mod door;
 mod fire;
 mod flame;
+mod fulldisk;
 mod generator;
 mod glossary;
 mod gohbase;
@@ -129,7 +130,7 @@ const PARTS: &[Part] = &[
     ),
     (
         "disks",
-        "a start on a full or read-only disk prints one line and changes nothing (root)",
+        "tables are dropped on a full disk; a start on a full or read-only disk serves or prints one line (root)",
         startup::disks,
     ),
     (

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::fulldisk;
 use crate::packages::{build_example, made_up, packages};
 use crate::powercut::{FIRST, apart};
 use crate::server::{Server, binary, build, fresh_folder, log_of, no_panic};
@@ -289,7 +290,7 @@ fn paste(server: &Server, folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Checks a full disk and a read-only one, in a mount namespace.
+/// Checks full disks and a read-only one, in a mount namespace.
 pub(crate) fn disks() -> Outcome {
     let this = std::env::current_exe().map_err(|error| format!("this program's own name: {error}"))?;
     let folder = fresh_folder("disks")?;
@@ -304,6 +305,7 @@ pub(crate) fn disks() -> Outcome {
     }
     build()?;
     build_example()?;
+    fulldisk::build_client()?;
     let mut command = apart();
     command.args(["bash", "-c", FIRST]).arg(this).arg("disks-inside").arg(&folder);
     let status = command.status().map_err(|error| format!("cannot start unshare: {error}"))?;
@@ -335,11 +337,13 @@ pub(crate) fn disks_inside(folder: &Path) -> Outcome {
     server.stop()?;
 
     let filler = disk.join("filler");
-    let mut file = std::fs::File::create(&filler).map_err(|error| error.to_string())?;
-    while file.write_all(&[0; 4096]).is_ok() {}
-    drop(file);
+    fulldisk::fill(&filler, u64::MAX)?;
     let name = disk.display().to_string();
-    refused_in(&data, &ANY_PORTS, &[&name, "is full", "No space left", "free some space"])?;
+    // The data folder has a reserve, and a new folder has none.
+    let server = start()?;
+    packages(&server, &["verify", &list])?;
+    server.kill()?;
+    fulldisk::fill(&filler, u64::MAX)?;
     refused_in(&disk.join("new"), &ANY_PORTS, &[&name, "is full", "No space left", "free some space"])?;
     std::fs::remove_file(&filler).map_err(|error| error.to_string())?;
     let server = start()?;
@@ -362,5 +366,6 @@ pub(crate) fn disks_inside(folder: &Path) -> Outcome {
     packages(&server, &["verify", &list])?;
     packages(&server, &["drop"])?;
     server.stop()?;
-    no_panic(&log)
+    no_panic(&log)?;
+    fulldisk::run(folder)
 }
