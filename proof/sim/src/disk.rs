@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use storage::{
     Capabilities, Capability, Entry, Error, FileName, FileReader, FileWriter, Files, Kind, Memory, Object,
-    Outcome, Result, Settled, Version,
+    Outcome, ReserveState, Result, Settled, Version,
 };
 
 use crate::scheduler::scheduler;
@@ -282,19 +282,31 @@ fn after<T>(failure: Option<Error>, done: T) -> Result<T> {
     failure.map_or(Ok(done), Err)
 }
 
+impl Disk {
+    fn create_by(
+        &self,
+        name: &FileName,
+        create: impl FnOnce(&Memory) -> Result<Box<dyn FileWriter>>,
+    ) -> Result<Box<dyn FileWriter>> {
+        let failure = self.call("create", name, false)?;
+        let inner = calm(|| create(&self.place))?;
+        self.begin_lease(name);
+        let writer = Writer { inner, disk: self.clone(), name: name.clone() };
+        after(failure, Box::new(writer) as Box<dyn FileWriter>)
+    }
+}
+
 impl Files for Disk {
     fn capabilities(&self) -> Capabilities {
         self.place.capabilities()
     }
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
-        let failure = self.call("create", name, false)?;
-        let inner = calm(|| self.place.create(name))?;
-        self.begin_lease(name);
-        after(
-            failure,
-            Box::new(Writer { inner, disk: self.clone(), name: name.clone() }) as Box<dyn FileWriter>,
-        )
+        self.create_by(name, |place| place.create(name))
+    }
+
+    fn create_reserved(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
+        self.create_by(name, |place| place.create_reserved(name))
     }
 
     fn reuse_space(
@@ -380,6 +392,18 @@ impl Files for Disk {
 
     fn bytes_free(&self) -> Result<u64> {
         calm(|| self.place.bytes_free())
+    }
+
+    fn keep_reserve(&self) -> Result<ReserveState> {
+        calm(|| self.place.keep_reserve())
+    }
+
+    fn spend_reserve(&self) -> bool {
+        calm(|| self.place.spend_reserve())
+    }
+
+    fn reserve_state(&self) -> ReserveState {
+        calm(|| self.place.reserve_state())
     }
 }
 

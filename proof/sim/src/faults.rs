@@ -147,6 +147,9 @@ enum Act {
     ResumeReplica,
 }
 
+/// Size in bytes of the reserve of a simulated disk that becomes full.
+const RESERVE_BYTES: u64 = 200_000;
+
 /// Maximum time between the moment from which a replaced process can learn that it was replaced, and its end, in ns. A
 /// process checks its ownership within seconds; the rest is for calls that are repeated.
 const REPLACED_MAX: u64 = 120_000_000_000;
@@ -463,7 +466,9 @@ impl Faults {
                 tell("fault: full disk", &self.scheduler);
                 let more = self.random.spread(1, 100_000);
                 let place = self.server.place();
-                place.set_bytes_max(Some(place.bytes() + more));
+                // What may be written then: what frees room, such as records of hbase:meta.
+                place.set_reserve(RESERVE_BYTES);
+                place.set_bytes_max(Some(place.bytes() + RESERVE_BYTES + more));
                 self.later(10_000, Act::GiveRoom);
             }
             Kind::FailingStore => {
