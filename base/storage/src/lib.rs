@@ -249,10 +249,11 @@ pub trait Files: Send + Sync + 'static {
     /// Reserves room for the writes by which an operator frees room on a full disk, if that is not done and there is room for
     /// twice the size. Returns the state after that.
     ///
-    /// A swap or a link that finds the disk full uses the reserve by itself. While the reserve is spent, a write to a file that
-    /// is not [created for that](Files::create_reserved) fails with [`Kind::Full`] unless half of the reserve stays free, and
-    /// whoever spends it or finds it spent must take no further data from clients. The storage of a server calls this from time to time, so that the reserve is kept
-    /// again once there is room. The default implementation reserves nothing.
+    /// A swap or a link that finds the disk full uses the reserve by itself. While the reserve is spent, a write to a file
+    /// that is not [created for that](Files::create_reserved) fails with [`Kind::Full`] unless half of the reserve stays
+    /// free, and whoever spends it or finds it spent must take no further data from clients. The server calls
+    /// this from time to time, so that the reserve is kept again once there is room. The default implementation reserves
+    /// nothing.
     fn keep_reserve(&self) -> Result<ReserveState> {
         Ok(ReserveState::None)
     }

@@ -143,7 +143,7 @@ fn serve(
     let log_root = wal_dir.unwrap_or(root).to_string();
     // Another server of these files has its log elsewhere, so this one's log does not show it.
     let checks_root = root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some());
-    if root.folder().is_none() && wal_dir.is_some_and(|place| place.folder().is_some()) {
+    if checks_root {
         tracing::warn!(log = log_root, files = %root,
             "the log is on a disk of this machine: what is acknowledged and not yet flushed survives the process, and not the machine");
     }

@@ -48,9 +48,10 @@ impl Background {
 }
 
 impl RegionServer {
-    /// Does the periodic work. Expires leases and old nonces. Uses the room of a disk that was full. Queues flushes of old edits, flushes that free memory,
-    /// and flushes that let the log delete files. Queues the compactions that are due, adapts the rate and the priority
-    /// of background work, rolls an old log file and deletes files that are not needed any more.
+    /// Does the periodic work. Expires leases and old nonces. Uses the room of a disk that was full. Queues flushes of
+    /// old edits, flushes that free memory, and flushes that let the log delete files. Queues the compactions that are
+    /// due, adapts the rate and the priority of background work, rolls an old log file and deletes files that are not
+    /// needed any more.
     pub(crate) fn run_chore(&self) {
         count_many(&self.counters().scanner_leases_expired, self.scanners.expire());
         self.nonces.forget_old();
