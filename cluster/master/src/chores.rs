@@ -48,6 +48,7 @@ struct Chore<T> {
     work: Work<T>,
 }
 
+/// The work of a chore. An error is logged.
 type Work<T> = Box<dyn FnMut(&T) -> Result<(), Exception> + Send>;
 
 /// A chore of the master.

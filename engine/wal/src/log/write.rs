@@ -39,6 +39,7 @@ impl Shared {
         Ok(())
     }
 
+    /// Writes the records of the buffer as one batch.
     fn drain_buffer(&self, back: &mut Back) -> Result<()> {
         let batch = {
             let mut front = self.front.lock();
