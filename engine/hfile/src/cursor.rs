@@ -217,6 +217,9 @@ impl Cursor {
     }
 
     /// Moves to the first cell at or after `position`. Without such a cell the cursor then has no position.
+    ///
+    /// A scan that looks for its position again seeks in all its files. Those that it has passed cost no read, even if
+    /// their blocks are not cached.
     pub fn seek(&mut self, position: Position<'_>) -> Result<()> {
         match &self.open {
             Open::Block(_, block) if self.is_within(block, position) => {
@@ -231,6 +234,11 @@ impl Cursor {
                 }
             }
             Open::Block(..) | Open::Nothing => {}
+        }
+        let comparator = self.reader.comparator();
+        if self.reader.last_key().is_some_and(|last| comparator.compare_keys(last, position.key).is_lt()) {
+            self.leave();
+            return Ok(());
         }
         let open = std::mem::replace(&mut self.open, Open::Nothing);
         let Some((offset, length)) = self.reader.find_block(position, self.way())? else { return Ok(()) };

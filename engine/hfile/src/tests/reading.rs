@@ -102,6 +102,23 @@ fn a_reversed_scan_without_a_cache_reads_each_block_once() {
 }
 
 #[test]
+fn a_seek_behind_the_last_cell_reads_nothing() {
+    let (reader, counted) = counted(WriterOptions::default(), Options { bytes_max: 0, ..Options::default() });
+    let reads = || counted.reads.load(Ordering::Relaxed);
+    let mut cursor = reader.cursor(ReadOptions::default());
+    let last = reader.last_key().expect("recorded").row().to_vec();
+    cursor.seek(KeyBuf::first_on_row(&last).position()).expect("sound");
+    assert!(cursor.peek().is_some_and(|cell| cell.row() == last));
+    let before = reads();
+    // A scan over many files asks this of each that it has passed, as often as it looks for its position.
+    for _ in 0..10 {
+        cursor.seek(KeyBuf::last_on_row(&last).position()).expect("sound");
+        assert!(cursor.peek().is_none());
+    }
+    assert_eq!(reads() - before, 0);
+}
+
+#[test]
 fn scattered_gets_read_only_their_own_blocks() {
     let writing = WriterOptions { block_size: 8 << 10, ..WriterOptions::default() };
     let (reader, counted) = counted(writing, Options { bytes_max: 0, ..Options::default() });
