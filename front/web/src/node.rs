@@ -325,6 +325,19 @@ impl Console {
             if let Some(free) = free {
                 out.gauge("bellows_disk_free_bytes", "Bytes free on the disk of the data.", &[], free as f64);
             }
+            let spent = match node.server.foundation().files.reserve_state() {
+                storage::ReserveState::None => None,
+                storage::ReserveState::Kept => Some(0.0),
+                storage::ReserveState::Spent => Some(1.0),
+            };
+            if let Some(spent) = spent {
+                out.gauge(
+                    "bellows_disk_reserve_spent",
+                    "1 while the disk of the data lacks the reserve with which tables can be dropped when it is full.",
+                    &[],
+                    spent,
+                );
+            }
         }
         out.gauge(
             "bellows_start_time_ms",

@@ -149,6 +149,14 @@ fn of_disk(evidence: &Evidence<'_>, latest: &Snapshot, found: &mut Vec<Finding>)
             "Delete or move other files from this disk, or drop tables that nobody needs. Writes go on by themselves.",
             "/tables?sort=size",
         ));
+    } else if latest.metrics.sum("bellows_disk_reserve_spent", None) > 0.0 {
+        found.push(finding(
+            Severity::Bad,
+            format!("The disk was full and has not enough room yet: {} are free.", parts::size(free)),
+            "The reserve with which tables can be dropped on a full disk is spent. Make room: the server then reserves it again by \
+             itself.",
+            "/tables?sort=size",
+        ));
     } else if free > 0.0 && free < 2.0 * f64::from(1 << 30) {
         found.push(finding(
             Severity::Warn,
@@ -569,6 +577,10 @@ mod tests {
         let mut scene = Scene::new();
         scene.snapshot(&[("hbase_wal_disk_full", 1.0)], regions([0; 4], 2));
         assert!(scene.first().starts_with("The disk is full"), "{}", scene.first());
+
+        let mut scene = Scene::new();
+        scene.snapshot(&[("bellows_disk_reserve_spent", 1.0)], regions([0; 4], 2));
+        assert!(scene.first().starts_with("The disk was full"), "{}", scene.first());
 
         let mut scene = Scene::new();
         scene.snapshot(&[], regions([0; 4], 2));
