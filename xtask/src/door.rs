@@ -19,11 +19,11 @@ use crate::Outcome;
 use crate::hbase::HBase;
 use crate::hdfs::Hdfs;
 use crate::java;
-use crate::server::{Server, binary, build, fresh_folder};
+use crate::server::{Server, binary, build, fresh_folder, log_of};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask door [--rows N] [--tracker NAME] [--on disk|hdfs]   (20,000 rows, on both, unless said otherwise; JDK and
-                                                                       Maven)";
+       cargo xtask door [--rows N] [--tracker NAME] [--on disk|hdfs] [--bellows BINARY]   (20,000 rows, on both, and a debug
+                                                                       build, unless said otherwise; JDK and Maven)";
 
 /// Key of the store file tracker of new tables.
 const TRACKER: &str = "hbase.store.file-tracker.impl";
@@ -46,17 +46,21 @@ struct Options<'a> {
     rows: u32,
     tracker: Option<&'a str>,
     media: Vec<Medium>,
+    /// The Bellows to run; `None` for a debug build that is made now.
+    binary: Option<PathBuf>,
 }
 
 impl<'a> Options<'a> {
     fn parse(words: &[&'a str]) -> Result<Options<'a>, String> {
-        let mut options = Options { rows: 20_000, tracker: None, media: vec![Medium::Disk, Medium::Hdfs] };
+        let mut options =
+            Options { rows: 20_000, tracker: None, media: vec![Medium::Disk, Medium::Hdfs], binary: None };
         for option in words.chunks(2) {
             match *option {
                 ["--rows", count] => {
                     options.rows = count.parse().map_err(|_| format!("--rows {count}: no number"))?
                 }
                 ["--tracker", name] => options.tracker = Some(name),
+                ["--bellows", path] => options.binary = Some(PathBuf::from(path)),
                 ["--on", "disk"] => options.media = vec![Medium::Disk],
                 ["--on", "hdfs"] => options.media = vec![Medium::Hdfs],
                 _ => return Err(format!("usage:\n{USAGE}")),
@@ -73,10 +77,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The Java program that writes and checks the rows.
+/// The Java program that writes and checks the rows, and the server that takes them over.
 struct Door {
     class_path: String,
     rows: String,
+    /// The Bellows that takes the rows over.
+    binary: PathBuf,
 }
 
 impl Door {
@@ -85,13 +91,32 @@ impl Door {
         let what = format!("Door {act}");
         timed(&what, || java::succeed(&what, command))
     }
+
+    /// Runs a command of Bellows on a root folder.
+    fn bellows(&self, words: &[&str], root: &Path) -> Outcome {
+        let mut command = Command::new(&self.binary);
+        command.args(words).arg(root);
+        let what = format!("bellows {}", words.join(" "));
+        timed(&what, || java::succeed(&what, command))
+    }
+
+    /// Starts Bellows with the root folder `root`.
+    fn start(&self, root: &Path, log: &Path, more: &[&str]) -> Result<Server, String> {
+        timed("Bellows starts", || Server::start_binary(&self.binary, root, log, more))
+    }
 }
 
 /// Runs `cargo xtask door` with these options.
 pub(crate) fn run(words: &[&str]) -> Outcome {
     let options = Options::parse(words)?;
-    build()?;
-    let door = Door { class_path: java::compile("compat")?, rows: options.rows.to_string() };
+    let binary = match &options.binary {
+        Some(given) => given.clone(),
+        None => {
+            build()?;
+            binary()
+        }
+    };
+    let door = Door { class_path: java::compile("compat")?, rows: options.rows.to_string(), binary };
     for medium in &options.media {
         for is_killed in [false, true] {
             let place = if *medium == Medium::Disk { "on the disk" } else { "in HDFS" };
@@ -118,13 +143,13 @@ fn on_disk(door: &Door, site: &[(&str, &str)], is_killed: bool) -> Outcome {
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
     let root = folder.join("root");
     write(door, folder.clone(), site, is_killed)?;
-    bellows(if is_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
-    let server = timed("Bellows starts", || Server::start_in(&root, &[]))?;
+    door.bellows(if is_killed { &["adopt", "--killed"] } else { &["adopt"] }, &root)?;
+    let server = door.start(&root, &log_of(&root), &[])?;
     door.act("check", &server.rpc)?;
     door.act("change", &server.rpc)?;
     door.act("check-changed", &server.rpc)?;
     timed("Bellows stops", || server.stop())?;
-    bellows(&["hand-back"], &root)?;
+    door.bellows(&["hand-back"], &root)?;
     let zookeeper = folder.join("zookeeper");
     std::fs::remove_dir_all(&zookeeper).map_err(|error| format!("{}: {error}", zookeeper.display()))?;
     let hbase = timed("HBase starts", || HBase::start_in(folder, &[]))?;
@@ -152,30 +177,21 @@ fn in_hdfs(door: &Door, site: &[(&str, &str)], is_killed: bool) -> Outcome {
     adopt.extend(is_killed.then_some("--killed"));
     adopt.extend(&options);
     let before = hdfs.summary("/")?;
-    bellows(&[&adopt[..], &["--dry-run"]].concat(), &root)?;
+    door.bellows(&[&adopt[..], &["--dry-run"]].concat(), &root)?;
     let after = hdfs.summary("/")?;
     if before != after {
         return Err(format!("a dry run has changed HDFS: {before} before, and {after} after"));
     }
-    bellows(&adopt, &root)?;
-    let start = || Server::start_with_log(&root, &folder.join("server.log"), &options);
-    let server = timed("Bellows starts", start)?;
+    door.bellows(&adopt, &root)?;
+    let start = || door.start(&root, &folder.join("server.log"), &options);
+    let server = start()?;
     door.act("check", &server.rpc)?;
     door.act("change", &server.rpc)?;
     timed("Bellows stops", || server.stop())?;
-    let server = timed("Bellows starts", start)?;
+    let server = start()?;
     door.act("check-changed", &server.rpc)?;
     server.stop()?;
     std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
-}
-
-/// Runs a command of the built server on a root folder.
-fn bellows(words: &[&str], root: &Path) -> Outcome {
-    let program: PathBuf = binary();
-    let mut command = Command::new(&program);
-    command.args(words).arg(root);
-    let what = format!("bellows {}", words.join(" "));
-    timed(&what, || java::succeed(&what, command))
 }
 
 /// Carries out a step, prints how long it took, and returns its result.
