@@ -100,8 +100,9 @@ impl Memory {
         Memory { state: Arc::default(), capabilities }
     }
 
-    fn with_files(&self, files: BTreeMap<FileName, File>) -> Memory {
-        let state = State { files, ..State::default() };
+    /// Returns a storage of the same size with other files.
+    fn with_files(&self, files: BTreeMap<FileName, File>, state: &State) -> Memory {
+        let state = State { files, bytes_max: state.bytes_max, reserve: state.reserve, ..State::default() };
         Memory { state: Arc::new(Mutex::new(state)), capabilities: self.capabilities }
     }
 
@@ -223,7 +224,7 @@ impl Memory {
                 };
             }
         }
-        self.with_files(files)
+        self.with_files(files, &state)
     }
 
     /// Returns the storage after the process was killed: the system keeps every written byte; without
@@ -259,6 +260,7 @@ impl Memory {
                 .iter()
                 .map(|(name, before)| (name.clone(), before.as_ref().map(copy)))
                 .collect(),
+            bytes_max: state.bytes_max,
             reserve: state.reserve,
             ..State::default()
         };

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use storage::{Files, ReserveState};
+
 use crate::disk::Conduct;
 use crate::network::Link;
 use crate::random::Random;
@@ -150,6 +152,10 @@ enum Act {
 /// Size in bytes of the reserve of a simulated disk that becomes full.
 const RESERVE_BYTES: u64 = 200_000;
 
+/// Maximum time between a fault of the disk or of the store, and the end of a process that ends because of it, in ns. Calls of
+/// a store are repeated for some seconds, and the machine may be paused for half a minute meanwhile.
+const ENDS_WITHIN: u64 = 120_000_000_000;
+
 /// Maximum time between the moment from which a replaced process can learn that it was replaced, and its end, in ns. A
 /// process checks its ownership within seconds; the rest is for calls that are repeated.
 const REPLACED_MAX: u64 = 120_000_000_000;
@@ -171,8 +177,8 @@ pub struct Faults {
     due: Vec<Due>,
     ahead_ms: i64,
     is_down: bool,
-    /// Whether the disk had faults at any time while the present process ran.
-    disk_was_faulty: bool,
+    /// The last time at which the disk or the store of the present process was faulty, in ns.
+    faulty_at: Option<u64>,
     /// Number of consecutive processes that reported damaged files and ended before they served a client.
     damaged_starts: u32,
     /// The time since which a replaced process runs beside one that owns its files, in ns.
@@ -218,7 +224,7 @@ impl Faults {
             due: Vec::new(),
             ahead_ms: 0,
             is_down: false,
-            disk_was_faulty: false,
+            faulty_at: None,
             damaged_starts: 0,
             replaced_since: None,
             may_lose_log: false,
@@ -299,7 +305,16 @@ impl Faults {
         }
     }
 
+    /// Records that the disk or the store is faulty now.
+    fn note_disk_faults(&mut self) {
+        if self.has_disk_faults() {
+            self.faulty_at = Some(self.scheduler.now());
+        }
+    }
+
     fn perform(&mut self, act: Act) {
+        // Most acts that are performed later end a fault.
+        self.note_disk_faults();
         match act {
             Act::Begin => {
                 let kind = self.random.choose(&self.kinds.clone());
@@ -372,7 +387,8 @@ impl Faults {
                     self.strike(kind);
                 }
             }
-            self.disk_was_faulty = self.has_disk_faults();
+            self.faulty_at = None;
+            self.note_disk_faults();
             self.server.start();
         }
     }
@@ -391,10 +407,12 @@ impl Faults {
             scheduler.count(what);
             scheduler.note(|| what.to_owned());
         };
-        self.disk_was_faulty |= matches!(
+        if matches!(
             kind,
             Kind::FailingDisk | Kind::WrongBits | Kind::ShortReads | Kind::FullDisk | Kind::FailingStore
-        );
+        ) {
+            self.faulty_at = Some(self.scheduler.now());
+        }
         match kind {
             Kind::Kill => self.go_down(Server::kill, 3_000),
             Kind::Power => self.go_down(Server::lose_power, 5_000),
@@ -466,9 +484,13 @@ impl Faults {
                 tell("fault: full disk", &self.scheduler);
                 let more = self.random.spread(1, 100_000);
                 let place = self.server.place();
-                // What may be written then: what frees room, such as records of hbase:meta.
-                place.set_reserve(RESERVE_BYTES);
-                place.set_bytes_max(Some(place.bytes() + RESERVE_BYTES + more));
+                // What may be written then: what frees room, such as records of hbase:meta. If an earlier full disk has used
+                // this room, it is missing now.
+                if place.reserve_state() == ReserveState::None {
+                    place.set_reserve(RESERVE_BYTES);
+                }
+                let kept = if place.reserve_state() == ReserveState::Kept { RESERVE_BYTES } else { 0 };
+                place.set_bytes_max(Some(place.bytes() + kept + more));
                 self.later(10_000, Act::GiveRoom);
             }
             Kind::FailingStore => {
@@ -574,7 +596,8 @@ impl Faults {
         let has_lost_log =
             self.may_lose_log && failure.as_deref().is_some_and(|words| words.contains("was taken over by"));
         self.may_lose_log &= !has_lost_log;
-        let may_end = has_lost_log || self.disk_was_faulty || self.has_disk_faults() || self.has_destroyed();
+        let was_faulty = self.faulty_at.is_some_and(|at| self.scheduler.now() - at <= ENDS_WITHIN);
+        let may_end = has_lost_log || was_faulty || self.has_disk_faults() || self.has_destroyed();
         failure.filter(|_| !may_end).map(|words| format!("the server ends without need: {words}"))
     }
 
@@ -624,6 +647,7 @@ impl Faults {
 
     /// Ends all faults and starts the server if it is down.
     pub fn end(&mut self) {
+        self.note_disk_faults();
         let had_failed = self.server.conduct.lock().failing_of_10_000 > 0
             || self.kinds.contains(&Kind::FailingStore)
             || self.kinds.contains(&Kind::FullDisk);
