@@ -117,12 +117,12 @@ impl Master {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
                 // No other procedure of the table runs now, so the table is ENABLING because an earlier procedure
-                // failed to enable it.
+                // could not write to hbase:meta.
                 Some(table) if matches!(table.state, TableState::Disabled | TableState::Enabling) => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_DISABLED, table.state_words())),
             })?;
             master.set_state(&name, TableState::Enabling)?;
-            master.open_table(&name)
+            master.open_what_opens(&name)
         })?;
         self.procedures.describe(id, parameters);
         Ok(id)
@@ -147,7 +147,7 @@ impl Master {
         let id = self.submit(ProcedureKind::Disable, &name.clone(), nonce, move |master, _| {
             master.read_view(|view| match view.tables.get(&name) {
                 None => Err(table_not_found(&name)),
-                Some(table) if matches!(table.state, TableState::Enabled | TableState::Disabling) => Ok(()),
+                Some(table) if table.state != TableState::Disabled => Ok(()),
                 Some(table) => Err(Exception::new(class::TABLE_NOT_ENABLED, table.state_words())),
             })?;
             master.set_state(&name, TableState::Disabling)?;
@@ -185,7 +185,7 @@ impl Master {
             let intent = Intent::Create { table, regions };
             master.begin_change(&intent)?;
             master.finish(&intent)?;
-            master.open_table(&name)
+            master.open_what_opens(&name)
         })?;
         self.procedures.describe(id, parameters);
         Ok(id)
@@ -371,7 +371,7 @@ impl Master {
             intent => {
                 self.finish(&intent)?;
                 if matches!(intent, Intent::Create { .. } | Intent::Copy(_)) {
-                    self.open_table(name)
+                    self.open_what_opens(name)
                 } else {
                     Ok(())
                 }
@@ -525,6 +525,26 @@ impl Master {
         };
         self.in_parallel(rows, |row| self.open(&row.region, &descriptor))?;
         self.set_state(table, TableState::Enabled)
+    }
+
+    /// Opens the regions of a table, and sets its state to ENABLED also if some cannot be opened: these are FAILED_OPEN, and
+    /// are tried again. So no table stays ENABLING, a state in which it can be neither disabled nor deleted. The error names
+    /// the first region that failed.
+    pub(crate) fn open_what_opens(&self, table: &TableName) -> Result<(), Exception> {
+        let rows: Option<Vec<RegionRow>> =
+            self.read_view(|view| Some(view.tables.get(table)?.serving().cloned().collect()));
+        self.in_parallel(rows.ok_or_else(|| table_not_found(table))?, |row| self.open_or_record(row))?;
+        self.set_state(table, TableState::Enabled)?;
+        let failed = self.read_view(|view| {
+            let mut rows = view.tables.get(table)?.serving();
+            rows.find(|row| row.state == RegionState::FailedOpen).map(|row| row.region.clone())
+        });
+        let Some(region) = failed else { return Ok(()) };
+        let cause = self.failed_openings.lock().get(region.encoded_name()).cloned().unwrap_or_default();
+        Err(Exception::io(format!(
+            "table {table} is enabled, but its region {region} could not be opened; it is tried again, and needs no further \
+             call: {cause}"
+        )))
     }
 
     /// Closes all regions of a table that is being disabled. So an operator can drop it when the disk is full.

@@ -635,14 +635,30 @@ fn a_failure_without_a_crash_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_enabling_that_failed_can_be_tried_again() {
+fn a_table_with_a_region_that_cannot_be_opened_is_enabled_and_can_be_disabled() {
     let life = Life::first();
     disabled(&life).expect("the preparation works");
+    let enable = |life: &Life| life.done(life.master.enable_table(&pb_name("t"), None));
+    let state = |life: &Life| life.master.read_view(|view| view.tables[&name("t")].state);
     life.servers.refuse(Some("m"));
-    assert!(life.done(life.master.enable_table(&pb_name("t"), None)).is_err());
+    let failed = enable(&life).expect_err("a region cannot be opened");
+    assert!(failed.message.contains("is enabled, but its region"), "{}", failed.message);
+    assert_eq!(state(&life), TableState::Enabled);
+    assert_eq!(life.master.failed_regions().len(), 1);
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
     life.servers.refuse(None);
-    life.done(life.master.enable_table(&pb_name("t"), None)).expect("tried again");
+    enable(&life).expect("nothing is in the way");
     assert_serves(&life, "t", 2);
+}
+
+#[test]
+fn a_table_that_is_left_enabling_can_be_disabled() {
+    let life = Life::first();
+    disabled(&life).expect("the preparation works");
+    life.master.set_state(&name("t"), TableState::Enabling).expect("written");
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    life.done(life.master.delete_table(&pb_name("t"), None)).expect("deleted");
+    assert!(!life.has("t"));
 }
 
 #[test]
