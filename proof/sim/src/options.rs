@@ -42,16 +42,21 @@ impl Options {
         }
     }
 
-    /// Returns an error text if one of the named faults would have no effect: a preset puts the files elsewhere, or
-    /// another fault needs them elsewhere.
+    /// Returns an error text if a named fault or workload would have no effect: a preset puts the files elsewhere, or
+    /// another fault or workload needs them elsewhere.
     pub fn contradiction(&self) -> Option<String> {
-        self.faults.iter().find_map(|kind| {
-            if let Some(preset) = self.presets.iter().find(|preset| !preset.allows(kind.target())) {
-                return Some(format!("the fault {kind:?} has no effect with the preset {preset:?}"));
+        let faults = self.faults.iter().map(|kind| (kind.target(), format!("the fault {kind:?}")));
+        let follows = self.workloads.iter().any(|name| name == FOLLOWED);
+        let workload = follows.then(|| (Target::Replica, format!("the workload {FOLLOWED}")));
+        let needs: Vec<(Target, String)> = faults.chain(workload).collect();
+        needs.iter().find_map(|(target, what)| {
+            if let Some(preset) = self.presets.iter().find(|preset| !preset.allows(*target)) {
+                return Some(format!("{what} has no effect with the preset {preset:?}"));
             }
-            let needs_store = |kind: &&Kind| kind.target() == Target::LogInStore;
-            let other = self.faults.iter().find(needs_store).filter(|_| kind.target() == Target::Disk)?;
-            Some(format!("the fault {kind:?} needs the log on the disk, and {other:?} needs it in the store"))
+            let is_in_store =
+                |(target, _): &&(Target, String)| matches!(target, Target::LogInStore | Target::Replica);
+            let (_, other) = needs.iter().find(is_in_store).filter(|_| *target == Target::Disk)?;
+            Some(format!("{what} needs the log on the disk, and {other} needs it in the store"))
         })
     }
 }
@@ -112,7 +117,23 @@ mod tests {
         );
         assert_eq!(
             words(&[Kind::TakeOver, Kind::FullDisk], &[]).as_deref(),
-            Some("the fault FullDisk needs the log on the disk, and TakeOver needs it in the store")
+            Some(
+                "the fault FullDisk needs the log on the disk, and the fault TakeOver needs it in the store"
+            )
+        );
+        let mut followed = options(&[Kind::FullDisk], &[]);
+        followed.workloads.push(FOLLOWED.to_owned());
+        assert_eq!(
+            followed.contradiction().as_deref(),
+            Some(
+                "the fault FullDisk needs the log on the disk, and the workload followed needs it in the store"
+            )
+        );
+        assert!(words(&[Kind::Replica, Kind::FailingDisk], &[]).is_some());
+        (followed.faults, followed.presets) = (Vec::new(), vec![Preset::Disk]);
+        assert_eq!(
+            followed.contradiction().as_deref(),
+            Some("the workload followed has no effect with the preset Disk")
         );
         assert_eq!(words(&[Kind::FailingStore, Kind::FailingDisk], &[Preset::Store]), None);
     }

@@ -28,8 +28,9 @@ pub(super) struct Appends {
 #[derive(Default)]
 struct Word {
     was_acknowledged: bool,
-    /// Whether a process of the server ended while the client waited. Then the word may be in the row twice.
-    may_repeat: bool,
+    /// Number of times that the word may be in the row again: how many processes of the server ended while the client
+    /// waited, if they may forget which calls they have answered.
+    repeats: u64,
 }
 
 impl Appends {
@@ -55,11 +56,19 @@ impl Appends {
             };
             let word = format!("{client}.{number} ");
             let life = scene.life();
-            let answer = table.append(Append::row(format!("l{row}")).add("f", "q", word.clone())).await;
+            let append = Append::row(format!("l{row}")).add("f", "q", word.clone());
+            // A request with several changes claims its nonces elsewhere than one with a single append does.
+            let answer = if random.one_in(4) {
+                let mut answers = table.batch(vec![append.into()]).await;
+                answers.pop().expect("one answer for each change").map(|outcome| outcome.row)
+            } else {
+                table.append(append).await
+            };
             {
                 let mut words = self.words.lock();
                 let own = &mut words.get_mut(&(row, client)).expect("it was made")[number];
-                *own = Word { was_acknowledged: answer.is_ok(), may_repeat: scene.life() != life };
+                let repeats = if scene.keeps_nonces() { 0 } else { scene.life() - life };
+                *own = Word { was_acknowledged: answer.is_ok(), repeats };
             }
             match answer {
                 Ok(answer) => {
@@ -111,9 +120,12 @@ impl Workload for Appends {
                 let mut next: BTreeMap<u64, usize> = BTreeMap::new();
                 let mut seen: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
                 let words = self.words.lock();
-                let may_repeat = |client: u64, number: usize| {
+                let mut repeats: BTreeMap<(u64, usize), u64> = BTreeMap::new();
+                let mut may_repeat = |client: u64, number: usize| {
                     let own = words.get(&(row, client)).and_then(|own| own.get(number));
-                    own.is_some_and(|word| word.may_repeat)
+                    let so_far = repeats.entry((client, number)).or_default();
+                    *so_far += 1;
+                    own.is_some_and(|word| *so_far <= word.repeats)
                 };
                 for word in text.split_whitespace() {
                     let parsed = word.split_once('.').and_then(|(client, number)| {

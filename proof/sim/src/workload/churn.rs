@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Admin, Put, Scan, Table};
+use client::{Admin, Cluster, Put, Scan, Table};
 use parking_lot::Mutex;
 use proto::TableDescriptor;
 
-use super::{Complaint, Job, Scene, Verdict, Workload, enable, splits, table};
+use super::{Complaint, Job, Scene, Verdict, Workload, enable, remove_interrupted, splits, table};
 use crate::random::Random;
 
 /// Maximum time for which a table stays disabled, in ms.
@@ -217,6 +217,26 @@ impl Churn {
         }
     }
 
+    /// Deletes a table whose last change has no known outcome, and makes it again. Both must succeed, and the new table has
+    /// no rows of the old one.
+    async fn judge_interrupted(&self, scene: &Scene, cluster: &Cluster) -> Result<(), Complaint> {
+        let (admin, name) = (cluster.admin(), self.table.name());
+        self.begin_removal(ExpectedState::Unknown);
+        remove_interrupted(scene, &admin, name).await?;
+        admin.create_table(&self.table, &self.splits).await.map_err(|error| {
+            Complaint::Unreadable(format!("churn: the table cannot be made again: {error}"))
+        })?;
+        self.end_removal();
+        let found = cluster.table("churn").expect("a name").scan(Scan::new()).collect().await;
+        let found = found.map_err(|error| {
+            Complaint::Unreadable(format!("churn: the table that was made again cannot be read: {error}"))
+        })?;
+        env::sometimes("churn: a table without a known outcome was made again");
+        let from = self.last.load(Ordering::Acquire);
+        self.check(&found, &BTreeSet::new(), from)
+            .map_err(|words| Complaint::Wrong(format!("churn: {words}")))
+    }
+
     /// Draws what is done next with a table that is there.
     fn draw_act(&self, random: &mut Random) -> u64 {
         match random.below(10) {
@@ -278,12 +298,15 @@ impl Workload for Churn {
         Box::pin(async move {
             let cluster = scene.client(Duration::from_secs(120));
             let known = self.known.lock().clone();
+            if let ExpectedState::Unknown = known {
+                return self.judge_interrupted(&scene, &cluster).await;
+            }
             let exists = cluster.admin().table_exists(self.table.name()).await;
             let exists = exists.map_err(|error| {
                 Complaint::Unreadable(format!("churn: nobody says whether the table is there: {error}"))
             })?;
             match &known {
-                ExpectedState::Unknown => Ok(()),
+                ExpectedState::Unknown => unreachable!("it has a judge of its own"),
                 ExpectedState::Absent if exists => {
                     Err(Complaint::Wrong("churn: a table is there that was deleted".to_owned()))
                 }

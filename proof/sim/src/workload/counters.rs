@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use client::{Get, Increment, Put};
+use client::{Action, Get, Increment, Put, Row};
 use proto::{FamilyDescriptor, TableDescriptor};
 
 use super::{Complaint, Job, Scene, Verdict, Workload, stir, table};
@@ -49,6 +49,15 @@ pub(super) struct Counters {
     has_turns: bool,
     /// Whether the counters rest, because it is the turn of other rows.
     is_resting: AtomicBool,
+}
+
+/// An increment that is sent.
+struct Drawn {
+    /// The counter.
+    at: usize,
+    by: i64,
+    /// The least value that the counter had before.
+    least: i64,
 }
 
 impl Counters {
@@ -97,31 +106,60 @@ impl Counters {
             if self.is_resting.load(Ordering::Acquire) {
                 continue;
             }
-            let at = random.below(self.sums.len() as u64) as usize;
-            let by = 1 + random.below(1_000) as i64;
-            let sum = &self.sums[at];
-            let least = sum.least();
+            let first = random.below(self.sums.len() as u64) as usize;
+            // A request with several increments claims its nonces elsewhere than one with a single increment does.
+            let is_batch = random.one_in(4);
+            let wanted = if is_batch { 1 + random.below(3) as usize } else { 1 };
+            let drawn: Vec<Drawn> = (0..wanted.min(self.sums.len()))
+                .map(|next| {
+                    let at = (first + next) % self.sums.len();
+                    Drawn { at, by: 1 + random.below(1_000) as i64, least: self.sums[at].least() }
+                })
+                .collect();
+            let increments =
+                drawn.iter().map(|Drawn { at, by, .. }| Increment::row(format!("c{at}")).add("f", "q", *by));
             let life = scene.life();
-            let answer = table.increment(Increment::row(format!("c{at}")).add("f", "q", by)).await;
+            let answers: Vec<client::Result<Row>> = if is_batch {
+                let answers = table.batch(increments.map(Action::from).collect()).await;
+                answers.into_iter().map(|answer| answer.map(|outcome| outcome.row)).collect()
+            } else {
+                let mut answers = Vec::new();
+                for increment in increments {
+                    answers.push(table.increment(increment).await);
+                }
+                answers
+            };
             let repeats = (scene.life() - life) as i64;
-            if repeats > 0 && !scene.keeps_nonces() {
-                env::sometimes("counters: an increment that lasted longer than a process of the server");
-                sum.unknown.fetch_add(repeats * by, Ordering::AcqRel);
+            for (drawn, answer) in drawn.iter().zip(answers) {
+                if is_batch && answer.is_ok() {
+                    env::sometimes("counters: an increment of a batch");
+                }
+                self.note(&scene, drawn, repeats, answer);
             }
-            match answer {
-                Ok(row) => {
-                    sum.acknowledged.fetch_add(by, Ordering::AcqRel);
-                    match row.number("f", "q") {
-                        Some(now) if now >= least + by => drop(sum.seen.fetch_max(now, Ordering::AcqRel)),
-                        now => scene.fail(format!(
-                            "counters: c{at} answers {now:?} to an increment by {by}, where {least} was acknowledged before"
-                        )),
-                    }
+        }
+    }
+
+    /// Records the answer to an increment, during which `repeats` processes of the server ended.
+    fn note(&self, scene: &Scene, drawn: &Drawn, repeats: i64, answer: client::Result<Row>) {
+        let Drawn { at, by, least } = *drawn;
+        let sum = &self.sums[at];
+        if repeats > 0 && !scene.keeps_nonces() {
+            env::sometimes("counters: an increment that lasted longer than a process of the server");
+            sum.unknown.fetch_add(repeats * by, Ordering::AcqRel);
+        }
+        match answer {
+            Ok(row) => {
+                sum.acknowledged.fetch_add(by, Ordering::AcqRel);
+                match row.number("f", "q") {
+                    Some(now) if now >= least + by => drop(sum.seen.fetch_max(now, Ordering::AcqRel)),
+                    now => scene.fail(format!(
+                        "counters: c{at} answers {now:?} to an increment by {by}, where {least} was acknowledged before"
+                    )),
                 }
-                Err(_) => {
-                    env::sometimes("counters: an increment whose outcome nobody knows");
-                    sum.unknown.fetch_add(by, Ordering::AcqRel);
-                }
+            }
+            Err(_) => {
+                env::sometimes("counters: an increment whose outcome nobody knows");
+                sum.unknown.fetch_add(by, Ordering::AcqRel);
             }
         }
     }

@@ -16,7 +16,10 @@ use client::{Admin, Cluster, Put, Row, Scan};
 use parking_lot::Mutex;
 use proto::{TableDescriptor, TableName};
 
-use super::{Complaint, Job, Scene, Verdict, Workload, enable, splits, stir, table};
+use super::{
+    Complaint, DELETIONS_MAX, Job, Scene, Verdict, Workload, enable, remove, remove_interrupted, splits,
+    stir, table,
+};
 use crate::random::Random;
 
 const TABLE: &str = "original";
@@ -31,9 +34,6 @@ const DISABLED_MS_MAX: u64 = 20_000;
 
 /// Maximum number of failed clones of a snapshot before one must succeed.
 const CLONES_MAX: u32 = 3;
-
-/// Maximum number of failed deletions of a snapshot or table, five seconds apart, before one must succeed.
-const DELETIONS_MAX: u32 = 24;
 
 /// The rows of a table, by number.
 #[derive(Clone, Debug, Default)]
@@ -155,7 +155,7 @@ impl Snapshots {
             let done = match original {
                 // The client never disables the original. If its state is unknown, the client deletes it.
                 ExpectedState::Unknown | ExpectedState::Disabled(_) => {
-                    if remove(&scene, &admin, TABLE).await {
+                    if remove(&scene, &admin, &name(TABLE)).await {
                         self.state.lock().change_original(ExpectedState::Absent);
                     }
                     Ok(())
@@ -331,7 +331,7 @@ impl Snapshots {
         let clone = self.state.lock().clone.clone();
         match clone {
             ExpectedState::Unknown => {
-                if remove(scene, &admin, CLONE).await {
+                if remove(scene, &admin, &name(CLONE)).await {
                     self.state.lock().clone = ExpectedState::Absent;
                 }
             }
@@ -352,7 +352,7 @@ impl Snapshots {
             ExpectedState::Present(mut content) => match random.below(6) {
                 0 => {
                     self.state.lock().clone = ExpectedState::Unknown;
-                    if remove(scene, &admin, CLONE).await {
+                    if remove(scene, &admin, &name(CLONE)).await {
                         self.state.lock().clone = ExpectedState::Absent;
                     }
                 }
@@ -381,21 +381,7 @@ impl Snapshots {
 
     /// Deletes the clone and all snapshots.
     async fn remove_all(&self, scene: &Scene, admin: &Admin) -> Result<(), Complaint> {
-        let mut tries = 0;
-        while !remove(scene, admin, CLONE).await {
-            if tries == DELETIONS_MAX {
-                let table = name(CLONE);
-                let (state, exists) = (admin.table_state(&table).await, admin.table_exists(&table).await);
-                let (disabled, deleted) =
-                    (admin.disable_table(&table).await, admin.delete_table(&table).await);
-                return Err(Complaint::Unreadable(format!(
-                    "snapshots: table {CLONE} cannot be deleted: state {state:?}, exists {exists:?}, disabled {disabled:?}, \
-                     deleted {deleted:?}"
-                )));
-            }
-            tries += 1;
-            env::sleep(Duration::from_secs(5)).await;
-        }
+        remove_interrupted(scene, admin, &name(CLONE)).await?;
         self.state.lock().clone = ExpectedState::Absent;
         let snapshots: Vec<String> = {
             let mut state = self.state.lock();
@@ -474,19 +460,6 @@ async fn delete_in_time(admin: &Admin, snapshot: &str) -> Result<(), Complaint> 
     }
 }
 
-/// Deletes a table in any state. Returns whether it is deleted.
-async fn remove(scene: &Scene, admin: &Admin, table: &str) -> bool {
-    let read = scene.begin_read();
-    match admin.table_exists(&name(table)).await {
-        Ok(true) => {
-            let _either = admin.disable_table(&name(table)).await;
-            admin.delete_table(&name(table)).await.is_ok()
-        }
-        Ok(false) => !scene.may_be_stale(read),
-        Err(_) => false,
-    }
-}
-
 impl Workload for Snapshots {
     fn name(&self) -> &'static str {
         "snapshots"
@@ -533,6 +506,10 @@ impl Workload for Snapshots {
             if matches!(self.state.lock().clone, ExpectedState::Unknown) {
                 self.remove_all(&scene, &cluster.admin()).await?;
                 env::sometimes("snapshots: all were deleted after a clone without an outcome");
+            }
+            if self.state.lock().content().is_none() {
+                remove_interrupted(&scene, &cluster.admin(), &name(TABLE)).await?;
+                env::sometimes("snapshots: the original was deleted after a change without an outcome");
             }
             Ok(())
         })
