@@ -428,9 +428,9 @@ impl Run {
                 self.server()?.stop()?;
                 self.recover()
             }
-            Fault::Full { ms } => {
+            Fault::Full { ms, kills } => {
                 self.count("full disks");
-                self.fill_disk(Duration::from_millis(ms))
+                self.fill_disk(Duration::from_millis(ms), kills)
             }
             Fault::DiskErrors { of, ms } => {
                 self.count("times of disk errors");
@@ -439,17 +439,51 @@ impl Run {
         }
     }
 
-    /// Fills the file system for a time. The server must keep running, and accept writes again when there is space.
-    fn fill_disk(&mut self, time: Duration) -> Outcome {
+    /// Fills the file system for a time. The server must keep running, or start on the full disk if it is killed then, and
+    /// accept writes again when there is space.
+    fn fill_disk(&mut self, time: Duration, kills: bool) -> Outcome {
         let mount = self.mount.as_ref().ok_or("nothing is mounted")?;
         self.clients.ask("may-fail")?;
         let filler = Filler::fill(&mount.at)?;
         std::thread::sleep(time);
+        if kills {
+            self.count("kills on a full disk");
+            self.kill()?;
+            self.clients.ask("close")?;
+            self.start_on_full_disk()?;
+        }
         filler.remove()?;
+        if kills {
+            if self.server.is_none() {
+                self.server = Some(self.start(Server::start_as)?);
+            }
+            self.clients.ask("probe")?;
+            self.clients.ask("open")?;
+        }
         self.accepts_writes()?;
         self.clients.ask("calm")?;
         self.clients.ask("close")?;
         self.verify()
+    }
+
+    /// Starts the server on the full disk. It may refuse that only if the filler has taken the reserve that the server had
+    /// given up, and must then say that the disk is full.
+    fn start_on_full_disk(&mut self) -> Outcome {
+        let reserve = self.data().join("bellows.reserve");
+        let has_reserve = std::fs::metadata(&reserve).is_ok_and(|reserve| reserve.len() > 0);
+        let log_bytes = checks::size_of(&self.log)?;
+        match self.start(Server::start_as) {
+            Ok(server) => {
+                self.count("starts on a full disk");
+                self.server = Some(server);
+                Ok(())
+            }
+            Err(words) if has_reserve => Err(format!("with its reserve, {words}")),
+            Err(_) => {
+                self.count("starts that a full disk without a reserve refused");
+                checks::names_a_full_disk(&self.log, log_bytes)
+            }
+        }
     }
 
     /// Lets the server's calls of this kind fail for a time. It may end by itself, with status 1, and is started again;

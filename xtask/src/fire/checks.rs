@@ -45,15 +45,26 @@ pub(crate) fn size_of(file: &Path) -> Result<u64, String> {
 /// Fails unless the message with which the server ended names a file that it could not read or write. The message is in
 /// the part of the log that begins at the byte `from`.
 pub(crate) fn names_a_file(log: &Path, from: u64) -> Outcome {
-    let bytes = std::fs::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
-    let words = String::from_utf8_lossy(bytes.get(from as usize..).unwrap_or_default()).into_owned();
-    let message = words.lines().rfind(|line| line.starts_with("bellows: "));
-    let message =
-        message.ok_or_else(|| format!("the server ended without a message, see {}", log.display()))?;
-    match file_of(message) {
+    let message = last_message(log, from)?;
+    match file_of(&message) {
         Some(_) => Ok(()),
         None => Err(format!("the message with which the server ended names no file: {message}")),
     }
+}
+
+/// Fails unless the last message of the server after the first `from` bytes of its log says that the disk is full.
+pub(crate) fn names_a_full_disk(log: &Path, from: u64) -> Outcome {
+    let message = last_message(log, from)?;
+    let is_said = message.contains("is full") && message.contains("free some space");
+    if is_said { Ok(()) } else { Err(format!("the server does not say that the disk is full: {message}")) }
+}
+
+/// Returns the last message of a server that has ended, after the first `from` bytes of its log.
+fn last_message(log: &Path, from: u64) -> Result<String, String> {
+    let bytes = std::fs::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let words = String::from_utf8_lossy(bytes.get(from as usize..).unwrap_or_default()).into_owned();
+    let message = words.lines().rfind(|line| line.starts_with("bellows: ")).map(str::to_owned);
+    message.ok_or_else(|| format!("the server ended without a message, see {}", log.display()))
 }
 
 /// Returns the file of a message such as `bellows: /data: cannot sync wal/5.wal: Input/output error`.

@@ -20,7 +20,8 @@ pub(crate) enum Fault {
     /// The server is stopped with SIGTERM, and started again.
     Stop,
     /// Another program fills the file system, and frees it after this many milliseconds.
-    Full { ms: u64 },
+    /// The server may be killed meanwhile, and then starts on the full disk.
+    Full { ms: u64, kills: bool },
     /// For this many milliseconds the server's calls of one kind fail with EIO.
     DiskErrors { of: DiskCall, ms: u64 },
     /// No fault: everything is read and judged, and the server checks itself.
@@ -141,7 +142,10 @@ pub(crate) fn plan(seed: u64, minutes: f64, rates: &Rates) -> Vec<Step> {
     some(rates.power_losses, &mut |random| Fault::PowerLoss { shortly_after_kill: random.below(3) == 0 });
     some(rates.pauses, &mut |random| Fault::Pause { ms: 300 + random.below(5_000) });
     some(rates.stops, &mut |_| Fault::Stop);
-    some(rates.full_disks, &mut |random| Fault::Full { ms: 500 + random.below(4_000) });
+    some(rates.full_disks, &mut |random| Fault::Full {
+        ms: 500 + random.below(4_000),
+        kills: random.below(3) == 0,
+    });
     // Each kind of call comes in its turn, so that three times of disk errors have all kinds.
     let mut turn = seed as usize % DiskCall::ALL.len();
     some(rates.disk_errors, &mut |random| {
