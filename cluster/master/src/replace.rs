@@ -1,15 +1,16 @@
 //! Splits and merges: other regions take the place of regions over the same rows.
 //!
-//! A split replaces one region by two, a merge several by one. The steps are the same. Each step has an act. A step is
-//! stored before its act begins ([`crate::intents`]), and every act can be repeated.
+//! A split replaces one region by two, a merge several by one. The steps are the same. Each step has an act, and every
+//! act can be repeated. A step is stored before its act begins ([`crate::intents`]), except `Create`: after a crash in it
+//! the same follows as after one in `Close`.
 //!
 //! ```text
-//! step      act                                                               after a failure, an abort or a crash
-//! Close     flush and close the parents                                       Restore
-//! Create    write the children's folders, with references to parents' files   Restore
-//! Record    change all rows of hbase:meta in one mutation                     Record again; Restore if it was not stored
-//! Open      open the children                                                 Open again; a start opens them anyway
-//! Restore   open the parents again, drop the children's folders               Restore again
+//! step      act                                                                after a failure, an abort or a crash
+//! Close     flush the parents, make the children's folders, close the parents  Restore
+//! Create    write the children's references to the parents' files              Restore
+//! Record    change all rows of hbase:meta in one mutation                      Record again; Restore if it was not stored
+//! Open      open the children                                                  Open again; a start opens them anyway
+//! Restore   open the parents again, drop the children's folders                Restore again
 //! ```
 //!
 //! Until the step `Record` is stored, the rows belong to the parents; from then on they belong to the children. The act
@@ -238,8 +239,10 @@ impl Master {
                 (Step::Record, Some(context)) => context.pass_point_of_no_return(),
                 _ => Ok(()),
             };
-            // A step is stored once. If its act is repeated, it is not stored again.
-            let storing = if stored == Some(step) || go_on.is_err() {
+            // A step is stored once. If its act is repeated, it is not stored again. Nor is `Create`: what follows after a
+            // crash is the same as in `Close`, and the rows are out of reach while it would be stored.
+            let is_stored = stored == Some(step) || (step, stored) == (Step::Create, Some(Step::Close));
+            let storing = if is_stored || go_on.is_err() {
                 Ok(())
             } else {
                 self.intents.begin(Intent::Replace(replacement.clone())).map_err(of_storage)
@@ -248,7 +251,7 @@ impl Master {
                 _ if go_on.is_err() => (Event::Aborted, go_on),
                 Err(cause) => (Event::NotStored(repetition), Err(cause)),
                 Ok(()) => {
-                    stored = Some(step);
+                    stored = stored.filter(|_| is_stored).or(Some(step));
                     match self.act(&replacement, phase) {
                         Ok(()) => (Event::Done, Ok(())),
                         Err(cause) => (Event::Failed(repetition), Err(cause)),
@@ -333,6 +336,8 @@ impl Master {
             let rows = table.into_iter().flat_map(|table| &mut table.regions);
             rows.filter(|row| replacement.is_parent(&row.region)).for_each(|row| row.state = state);
         });
+        // What needs no closed parent is written while the parents serve.
+        self.in_parallel(replacement.child_rows(), |row| self.keep_region_info(&row.region))?;
         replacement.parents.iter().try_for_each(|parent| self.regions.close(parent.encoded_name()))
     }
 
@@ -341,11 +346,13 @@ impl Master {
         let last = self.server_of_parents(replacement);
         // Nobody can read or write these rows until the children are open, so their folders are written in parallel.
         self.in_parallel(replacement.child_rows(), |row| {
-            let child = &row.region;
-            layout::keep_region_info(&*self.files, &layout::region_folder(child), child)
-                .map_err(of_storage)?;
-            self.regions.inherit(child, &replacement.parents, &table, last.as_ref())
+            self.keep_region_info(&row.region)?;
+            self.regions.inherit(&row.region, &replacement.parents, &table, last.as_ref())
         })
+    }
+
+    fn keep_region_info(&self, region: &RegionInfo) -> Result<(), Exception> {
+        layout::keep_region_info(&*self.files, &layout::region_folder(region), region).map_err(of_storage)
     }
 
     fn record_replacement(&self, replacement: &Replacement) -> Result<(), Exception> {
