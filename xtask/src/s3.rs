@@ -103,9 +103,13 @@ pub(crate) fn replica_tools() -> Outcome {
     crate::replica::tools::serves(&store.endpoint)
 }
 
+/// The table that only the servers have which took over.
+const SUCCESSOR: &str = "successor";
+
 /// Tests takeovers: a server hangs under load, a second one takes over its files and accepts writes, and then the first
 /// one continues. The first must acknowledge nothing that the second does not have, and end with a message that names the
-/// second. `options` are further arguments of each server.
+/// second. While it hangs it gets an order to delete a snapshot, which is deleted and taken again at the second; the first
+/// must not delete that. `options` are further arguments of each server.
 pub(crate) fn takeovers(rounds: u32, seed: u64, binary: &Path, data: &Path, options: &[String]) -> Outcome {
     let folder = fresh_folder("takeover")?;
     let options: Vec<&str> =
@@ -120,17 +124,31 @@ pub(crate) fn takeovers(rounds: u32, seed: u64, binary: &Path, data: &Path, opti
         let failed = |why: String| {
             format!("take-over {round}, seed {seed}: {why}\n  the servers' logs are in {}", folder.display())
         };
+        // The first server has no table of its own.
+        let has_daily = round > 1;
         workload.load(&owner.rpc).map_err(failed)?;
         std::thread::sleep(Duration::from_millis(100 + random.below(900)));
+        if has_daily {
+            workload.take_daily(&owner.rpc, SUCCESSOR).map_err(failed)?;
+        }
         workload.dying().map_err(failed)?;
         owner.pause().map_err(failed)?;
+        if has_daily {
+            workload.send_deletion_of_daily().map_err(failed)?;
+        }
         let paused = Instant::now();
         let next = start(round).map_err(failed)?;
         served_after.push(paused.elapsed());
         write(binary, &next).map_err(failed)?;
+        if has_daily {
+            workload.take_daily(&next.rpc, SUCCESSOR).map_err(failed)?;
+        }
         owner.resume_and_end(END_MAX).map_err(failed)?;
         acknowledged = workload.dead().map_err(failed)?;
         rows = workload.verify(&next.rpc).map_err(failed)?;
+        if has_daily {
+            workload.has_daily(&next.rpc).map_err(failed)?;
+        }
         let told = std::fs::read_to_string(log(round - 1)).map_err(|error| failed(error.to_string()))?;
         let port = next.rpc.rsplit(':').next().unwrap_or_default();
         if !told.contains(&format!("taken over by localhost:{port}")) {
@@ -152,7 +170,7 @@ pub(crate) fn takeovers(rounds: u32, seed: u64, binary: &Path, data: &Path, opti
 /// Writes some rows to a table that no other client has.
 fn write(binary: &Path, server: &Server) -> Outcome {
     let words = ["--rows", "50", "--operations", "50", "--threads", "1", "--seconds", "20"];
-    insert(binary, server, "successor", &[&words[..], &["--no-flush"]].concat())
+    insert(binary, server, SUCCESSOR, &[&words[..], &["--no-flush"]].concat())
 }
 
 /// Creates `table` if necessary, and inserts rows. `words` are further arguments of `bellows bench insert`.

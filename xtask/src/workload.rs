@@ -55,6 +55,28 @@ impl Workload {
         }
     }
 
+    /// Deletes the snapshot `daily` of a table, and takes it again.
+    pub(crate) fn take_daily(&mut self, server: &str, table: &str) -> Result<(), String> {
+        self.daily(&format!("daily {server} {table}"))
+    }
+
+    /// Sends the deletion of the snapshot `daily` to the server on which it was taken last, without awaiting it.
+    pub(crate) fn send_deletion_of_daily(&mut self) -> Result<(), String> {
+        self.0.ask("delete-daily").map(drop)
+    }
+
+    /// Checks that the snapshot `daily` is there.
+    pub(crate) fn has_daily(&mut self, server: &str) -> Result<(), String> {
+        self.daily(&format!("has-daily {server}"))
+    }
+
+    fn daily(&mut self, command: &str) -> Result<(), String> {
+        match self.0.ask(command)?.as_str() {
+            "daily" => Ok(()),
+            why => Err(why.to_owned()),
+        }
+    }
+
     /// Returns the number of acknowledged operations, by kind.
     pub(crate) fn summary(&mut self) -> Result<String, String> {
         self.0.ask("summary")

@@ -10,12 +10,16 @@
 //! dead                dead ACKNOWLEDGED           the server was killed: changes without an answer may be there
 //! verify HOST:PORT    good ROWS | bad: WHY        everything acknowledged is there, nothing that was not requested
 //! summary             KIND COUNT, …               how much of each kind was acknowledged
+//! daily HOST:PORT T   daily | bad: WHY            the snapshot `daily` of table T is deleted and taken again
+//! delete-daily        sent                        its deletion is sent to the server of the last `daily`, and not awaited
+//! has-daily HOST:PORT daily | bad: WHY            the snapshot is there
 //! ```
 //!
 //! The client outlives the server, so it keeps the ledger in memory. It rewrites few rows, so a comparison takes the
 //! same time in the last round as in the first.
 
 mod admin;
+mod daily;
 mod ledger;
 mod reader;
 mod verify;
@@ -49,7 +53,7 @@ fn main() -> Result<(), Failure> {
     let seed: u64 = seed.parse()?;
     let ledger = Arc::new(Ledger::default());
     let runtime = Runtime::start("crash", 2)?;
-    let mut load = None;
+    let (mut load, mut last_daily) = (None, None);
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line?;
         let answer = match line.split_once(' ').unwrap_or((&line, "")) {
@@ -74,6 +78,27 @@ fn main() -> Result<(), Failure> {
                 }
             }
             ("summary", _) => ledger.summary(),
+            ("daily", words) => {
+                let (server, table) = words.split_once(' ').ok_or("daily HOST:PORT TABLE")?;
+                let cluster = connect(server);
+                let taken = runtime.handle().block_on(daily::take(&cluster, table));
+                last_daily = Some(cluster);
+                taken.map_or_else(
+                    |why| format!("bad: the snapshot is not taken: {why}"),
+                    |()| "daily".to_owned(),
+                )
+            }
+            ("delete-daily", _) => {
+                let cluster = last_daily.take().ok_or("nobody has taken it")?;
+                // The call waits in the socket of a suspended server. What becomes of it is seen in the snapshot.
+                drop(runtime.spawn(async move { drop(daily::delete(&cluster).await) }));
+                "sent".to_owned()
+            }
+            ("has-daily", server) => match runtime.handle().block_on(daily::is_there(&connect(server))) {
+                Ok(true) => "daily".to_owned(),
+                Ok(false) => "bad: the snapshot is gone that was taken last".to_owned(),
+                Err(why) => format!("bad: the snapshots cannot be listed: {why}"),
+            },
             _ => return Err(format!("line {number} is not understood: {line:?}").into()),
         };
         let mut out = std::io::stdout().lock();
