@@ -59,7 +59,7 @@ pub use machine_memory::MachineMemory;
 pub use memory::Memory;
 pub use name::FileName;
 pub use object::{Object, Settled, Version};
-pub use outside::{delete_outside, open_outside};
+pub use outside::{LocatedFile, delete_outside, open_outside};
 pub use overlay::Overlay;
 pub use reserve::{RESERVE, ReserveState, with_reserve};
 pub use segmented::{RequestBudget, Segmented};

@@ -188,7 +188,8 @@ impl RegionServer {
 
     /// Returns what is needed to interpret the paths of a bulk load.
     pub(crate) fn source_paths(&self) -> SourcePaths<'_> {
-        SourcePaths::new(&*self.foundation.files, self.foreign_storage.get().map(|storage| &**storage))
+        let foreign = self.foreign_storage.get().map(|storage| &**storage);
+        SourcePaths::new(&*self.foundation.files, &self.foundation.log, foreign)
     }
 
     /// Passes samples of calls to `observer` from now on. A second observer is ignored.

@@ -608,6 +608,11 @@ impl Log {
         self.shared.check_claim()
     }
 
+    /// Returns the folder or URL of the storage that has the log, without the log's own folder.
+    pub fn place(&self) -> String {
+        self.shared.files.place()
+    }
+
     /// Returns the owner's name, for people.
     pub fn owner(&self) -> &str {
         &self.shared.claim.owner.name

@@ -65,8 +65,8 @@ pub(super) fn cleanup(server: &Arc<RegionServer>, call: &Call) -> Answer {
 /// Returns the staging folder that a token names.
 fn staging_folder(paths: SourcePaths<'_>, token: &str) -> Result<FileName, PathRefusal> {
     let staging = layout::staging();
-    match paths.parse(token)? {
-        Source::Within(folder) if folder.below(&staging).is_some_and(|rest| !rest.is_empty()) => Ok(folder),
+    match paths.folder_within(token)? {
+        Some(folder) if folder.below(&staging).is_some_and(|rest| !rest.is_empty()) => Ok(folder),
         _ => Err(PathRefusal::NoToken { token: token.to_owned(), staging: paths.url(&staging) }),
     }
 }
@@ -74,7 +74,7 @@ fn staging_folder(paths: SourcePaths<'_>, token: &str) -> Result<FileName, PathR
 /// Returns the files that a request names. Refuses files that the load would delete although the server needs them.
 fn sources(paths: SourcePaths<'_>, request: &pb::BulkLoadHFileRequest) -> Result<Vec<Source>, PathRefusal> {
     let named = |pair: &pb::bulk_load_h_file_request::FamilyPath| {
-        let source = paths.parse(&pair.path)?;
+        let source = paths.find(&pair.path)?;
         if !request.copy_file() {
             source.check_may_go()?;
         }
