@@ -4,7 +4,8 @@
 //! cannot be deleted while an intent names it.
 //!
 //! A clone is a creation (see [`crate::tables`]) whose regions get their links before their rows. A restoration needs a
-//! disabled table, which stays disabled:
+//! disabled table, which stays disabled. A region of it that is open all the same, because HBCK2 has only set the state of
+//! the table, is closed before each of the steps 2 to 6: no write may be acknowledged by a region that is about to go.
 //!
 //! 1. Store the intent: schema, new regions, and the snapshot.
 //! 2. Write the new regions' folders, with links.
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use contract::CloneOrder;
+use contract::{CloneOrder, OnFullDisk};
 use prost::Message;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{EncodedName, RegionInfo, TableDescriptor, TableName, pb};
@@ -279,10 +280,12 @@ impl Master {
             found.iter().map(|row| row.region.clone()).filter(|region| !is_new(region)).collect();
         // Releases that did not store the step have left intents whose regions are recorded.
         let is_recorded = found.iter().any(|row| is_new(&row.region));
-        if copy.kind != CopyKind::Restoration(RestorationStep::Record)
-            && !is_recorded
-            && let Err(cause) =
-                self.write_copies(copy).and_then(|()| self.store_step(copy, RestorationStep::Record))
+        if copy.kind == CopyKind::Restoration(RestorationStep::Record) || is_recorded {
+            self.close_left_open(&old)?;
+        } else if let Err(cause) = self
+            .close_left_open(&old)
+            .and_then(|()| self.write_copies(copy))
+            .and_then(|()| self.store_step(copy, RestorationStep::Record))
         {
             self.undo_restoration(copy)?;
             return Ok(RestoreOutcome::Undone(cause));
@@ -298,6 +301,16 @@ impl Master {
         self.drop_other_regions(copy)?;
         self.intents.end(&IntentKey::of_table(name)).map_err(of_storage)?;
         Ok(RestoreOutcome::Done)
+    }
+
+    /// Closes those of the regions of a disabled table that are open, and records that.
+    fn close_left_open(&self, regions: &[RegionInfo]) -> Result<(), Exception> {
+        let is_open = |region: &&RegionInfo| self.regions.owner(region.encoded_name()).is_some();
+        for region in regions.iter().filter(is_open) {
+            tracing::warn!(%region, table = %region.table(), "a region of a disabled table is open and is closed");
+            self.close_to_disable(region)?;
+        }
+        Ok(())
     }
 
     fn store_step(&self, copy: &SnapshotCopy, step: RestorationStep) -> Result<(), Exception> {
@@ -327,6 +340,8 @@ impl Master {
             others.remove(region.encoded_name());
         }
         for region in others {
+            // hbase:meta does not have the region any more, but a server may.
+            self.regions.close_as(&region, OnFullDisk::KeepsMemory)?;
             self.regions.drop_folder(layout::region(copy.table.name(), &region))?;
             self.regions.forget(&region)?;
         }

@@ -349,7 +349,14 @@ impl Master {
             let manifests = Mutex::new(BTreeMap::new());
             self.in_parallel(rows.clone(), |row| {
                 context.check_aborted()?;
-                let content = if row.region.is_split() { SnapshotContent::Closed } else { content };
+                let content = match content {
+                    _ if row.region.is_split() => SnapshotContent::Closed,
+                    // HBCK2 may have set the state of the table without closing its regions.
+                    SnapshotContent::Closed if self.regions.owner(row.region.encoded_name()).is_some() => {
+                        SnapshotContent::Flushed
+                    }
+                    content => content,
+                };
                 let order = SnapshotOrder { region: row.region.clone(), table: Arc::clone(&table), content };
                 let listed = self.regions.snapshot(order)?;
                 listed.into_iter().try_for_each(|listed| add_listed(&mut manifests.lock(), listed))

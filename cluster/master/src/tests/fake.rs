@@ -516,6 +516,14 @@ impl FakeServers {
     }
 
     fn drop_here(&self, folder: &FileName) -> Result<(), Exception> {
+        for region in self.open.lock().keys() {
+            let of_region = layout::region_folder(&self.infos.lock()[region]);
+            if of_region == *folder || of_region.below(folder).is_some() {
+                return Err(Exception::io(format!(
+                    "folder {folder} is to be deleted, but region {region} is open"
+                )));
+            }
+        }
         let failed = |error: storage::Error| Exception::io(error.to_string());
         let mut folders = BTreeSet::new();
         for entry in self.files.list(folder).map_err(failed)? {

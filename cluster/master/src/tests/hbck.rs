@@ -13,6 +13,7 @@ use storage::Files;
 
 use super::fake::{Life, name, pb_name};
 use super::service::{call, end_of};
+use super::snapshots::{clone, take};
 use crate::{HbckService, Inconsistency};
 
 struct Bench {
@@ -192,6 +193,58 @@ fn states_are_set_as_requested_and_the_previous_ones_returned() {
     let before: pb::SetRegionStateInMetaResponse = bench.call("SetRegionStateInMeta", &request).expect("set");
     assert_eq!(before.states[0].state(), RegionState::Open);
     assert_eq!(bench.rows()[0].state, RegionState::Closed);
+}
+
+fn set_state_of_table(bench: &Bench, state: TableState) {
+    let table_state = pb::TableState { state: state as i32 };
+    let request = pb::SetTableStateInMetaRequest { table_name: pb_name("t"), table_state };
+    bench.call::<pb::GetTableStateResponse>("SetTableStateInMeta", &request).expect("set");
+}
+
+/// The state of a table may be set without closing its regions. Writes that these acknowledge after the restoration has replaced
+/// them would be lost.
+#[test]
+fn a_restoration_closes_regions_that_are_open_although_their_table_is_disabled() {
+    let bench = Bench::new();
+    take(&bench.life, "s", "t").expect("taken");
+    set_state_of_table(&bench, TableState::Disabled);
+    let flushed = bench.life.servers.flushed();
+    take(&bench.life, "also", "t").expect("taken");
+    assert_eq!(bench.life.servers.flushed(), flushed + 3, "what is in memory is in the snapshot");
+
+    let old = bench.rows();
+    bench.life.servers.refuse_closes(1);
+    clone(&bench.life, "s", "t").expect_err("a region is not closed");
+    let regions = |rows: &[RegionRow]| rows.iter().map(|row| row.region.clone()).collect::<Vec<_>>();
+    assert_eq!(regions(&bench.rows()), regions(&old), "the table is as before");
+    clone(&bench.life, "s", "t").expect("restored");
+    for RegionRow { region, .. } in &old {
+        assert_eq!(bench.life.servers.server_of(region.encoded_name()), None, "{region}");
+    }
+    assert!(bench.life.master.intents.all().is_empty());
+    assert_eq!(bench.check(), []);
+    bench.life.done(bench.life.master.enable_table(&pb_name("t"), None)).expect("enabled");
+    assert_eq!(bench.check(), []);
+}
+
+#[test]
+fn regions_that_are_open_although_their_table_is_disabled_can_be_closed() {
+    let bench = Bench::new();
+    set_state_of_table(&bench, TableState::Disabled);
+    let open: Vec<_> =
+        bench.rows().into_iter().map(|row| Inconsistency::Open(Box::new(row.region))).collect();
+    assert_eq!(bench.check(), open);
+    let request =
+        pb::UnassignsRequest { region: bench.rows().iter().map(specifier).collect(), r#override: None };
+    let closing: pb::UnassignsResponse = bench.call("Unassigns", &request).expect("submitted");
+    assert_eq!(closing.pid.len(), 3);
+    bench.life.master.procedures.wait_idle();
+    assert_eq!(bench.check(), []);
+    bench.life.done(bench.life.master.enable_table(&pb_name("t"), None)).expect("enabled");
+    set_state_of_table(&bench, TableState::Disabled);
+    bench.life.done(bench.life.master.enable_table(&pb_name("t"), None)).expect("enabled");
+    bench.life.done(bench.life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    assert_eq!(bench.check(), []);
 }
 
 #[test]
