@@ -8,7 +8,7 @@ use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
-use super::check::{HbckReport, Inconsistency};
+use super::check::{HbckReport, Inconsistency, gaps};
 use crate::error::{of_proto, of_storage};
 use crate::procedure::ProcedureKind;
 use crate::{Master, table_not_found};
@@ -36,7 +36,8 @@ impl Master {
         }
     }
 
-    fn mend(&self, inconsistency: &Inconsistency) -> Result<(), Exception> {
+    /// Repairs one inconsistency, unless something else has repaired it since the check. The caller has the lock of the table.
+    pub(crate) fn mend(&self, inconsistency: &Inconsistency) -> Result<(), Exception> {
         match inconsistency {
             Inconsistency::TableState { table, .. } => {
                 match self.read_view(|view| view.tables.get(table).map(|table| table.state)) {
@@ -68,13 +69,19 @@ impl Master {
         }
     }
 
-    /// Creates an empty region for rows that no region covers.
+    /// Creates an empty region for rows that no region covers. Creates none if the table has no such hole any more: another
+    /// call may have filled it, or the table was restored or made anew since the check.
     fn fill(&self, table: &TableName, start: &Bytes, end: &Bytes) -> Result<(), Exception> {
         let known = self.read_view(|view| {
-            let table = view.tables.get(table)?;
-            Some((Arc::clone(&table.descriptor), table.state))
+            let entry = view.tables.get(table)?;
+            let hole = Inconsistency::Hole { table: table.clone(), start: start.clone(), end: end.clone() };
+            let is_there = gaps(table, &entry.serving().collect::<Vec<_>>()).contains(&hole);
+            Some((Arc::clone(&entry.descriptor), entry.state, is_there))
         });
-        let (descriptor, state) = known.ok_or_else(|| table_not_found(table))?;
+        let (descriptor, state, is_there) = known.ok_or_else(|| table_not_found(table))?;
+        if !is_there {
+            return Ok(());
+        }
         let region = RegionInfo::new(table.clone(), start.clone(), end.clone(), self.new_region_id());
         let region = region.map_err(of_proto)?;
         layout::keep_region_info(&*self.files, &layout::region_folder(&region), &region)

@@ -247,6 +247,20 @@ fn regions_that_are_open_although_their_table_is_disabled_can_be_closed() {
     assert_eq!(bench.check(), []);
 }
 
+/// Two calls may have found the same hole before the first one fills it.
+#[test]
+fn a_hole_that_was_filled_since_the_check_is_not_filled_again() {
+    let mut bench = Bench::new();
+    bench.delete_row_of_meta(bench.rows().remove(1).key());
+    bench.life = bench.life.next();
+    let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
+    for _ in 0..2 {
+        bench.life.master.mend(&hole).expect("filled");
+    }
+    let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
+    assert_eq!(starts, ["", "g", "n"]);
+}
+
 #[test]
 fn what_one_server_cannot_do_is_refused_with_the_reason() {
     let bench = Bench::new();
