@@ -139,10 +139,8 @@ impl RegionRow {
 
     /// Returns the columns to write. A field without a value has no column, so the table keeps the value that it has.
     pub fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![
-            Column::info(REGION_INFO, self.region.to_pbuf()),
-            Column::info(STATE, self.state.as_str_name()),
-        ];
+        let mut columns =
+            vec![Column::info(REGION_INFO, self.region.to_pbuf()), region_state_column(self.state)];
         if let Some(target) = &self.target {
             columns.push(Column::info(TARGET, target.to_string()));
         }
@@ -205,6 +203,11 @@ impl RegionRow {
         };
         Ok(Some(Self { region, state, target, server, open_sequence, daughters, merged_from }))
     }
+}
+
+/// Returns the column that holds the state of a region.
+pub fn region_state_column(state: RegionState) -> Column {
+    Column::info(STATE, state.as_str_name())
 }
 
 /// Returns the column table:state, in the row with the table's name.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cell::string_binary;
 use contract::{CatalogEdit, CatalogRow};
 use prost::Message;
-use proto::catalog::{self, Column, RegionRow, TableState};
+use proto::catalog::{self, Column, RegionRow, RegionState, TableState};
 use proto::{EncodedName, RegionInfo, TableName, pb};
 use rpc::Exception;
 
@@ -136,6 +136,12 @@ impl Catalog {
         let columns =
             (0..row.merged_from.len()).map(|index| (family.clone(), catalog::merge_qualifier(index)));
         self.write(&self.meta, vec![CatalogEdit::DeleteColumns(row.key(), columns.collect())])
+    }
+
+    /// Writes the state of a region that has a row, and no other column.
+    pub(crate) fn put_region_state(&self, row: &RegionRow, state: RegionState) -> Result<(), Exception> {
+        let columns = vec![catalog::region_state_column(state)];
+        self.write(&self.meta, vec![CatalogEdit::Put(CatalogRow { key: row.key(), columns })])
     }
 
     /// Writes a table's state.

@@ -8,20 +8,21 @@ mod check;
 mod folders;
 mod repair;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 
+use bytes::Bytes;
 use prost::Message;
-use proto::catalog::RegionRow;
-use proto::{ServerName, TableName, pb};
-use rpc::{Answer, Call, Exception, Reply, Service};
+use proto::catalog::{RegionRow, RegionState};
+use proto::{RegionInfo, ServerName, TableName, pb};
+use rpc::{Answer, Call, Exception, Reply, Service, class};
 
 pub use check::{HbckReport, Inconsistency, gaps};
 
-use crate::Master;
 use crate::error::of_proto;
-use crate::procedure::{Outcome, ProcedureId, acting_for};
+use crate::procedure::{Outcome, ProcedureId, ProcedureKind, acting_for};
 use crate::service::user_of;
+use crate::{Master, table_not_found};
 
 /// The id by which HBase reports that there is no procedure: -1.
 const NO_PROCEDURE: u64 = u64::MAX;
@@ -109,34 +110,104 @@ fn each(
     regions.iter().filter_map(id).collect()
 }
 
-/// Sets a table's state without opening or closing regions. Returns the previous state.
-fn set_table_state(master: &Master, request: &pb::SetTableStateInMetaRequest) -> Result<Reply, Exception> {
-    let before = master.table_state(&request.table_name)?;
+/// Sets a table's state without opening or closing regions, as HBase does, and returns the previous state. Other changes of
+/// the table wait. Regions of a table that is DISABLED by this serve on until they are unassigned or the table is changed;
+/// each change of a disabled table closes them first.
+fn set_table_state(
+    master: &Arc<Master>,
+    request: &pb::SetTableStateInMetaRequest,
+) -> Result<Reply, Exception> {
+    master.table_state(&request.table_name)?;
     let name = TableName::try_from(&request.table_name).map_err(of_proto)?;
-    let state = request.table_state.state();
-    tracing::warn!(table = %name, from = before.as_str_name(), to = state.as_str_name(),
-        "hbck sets the state of a table; its regions stay as they are");
-    master.set_state(&name, state)?;
+    let (state, table) = (request.table_state.state(), name.clone());
+    let before = awaited(master, |told| {
+        master.submit(ProcedureKind::SetState, &name, None, move |master, _| {
+            let before = master.read_view(|view| view.tables.get(&table).map(|table| table.state));
+            let before = before.ok_or_else(|| table_not_found(&table))?;
+            tracing::warn!(%table, from = before.as_str_name(), to = state.as_str_name(),
+                "hbck sets the state of a table; its regions stay as they are: assign or unassign them");
+            master.set_state(&table, state)?;
+            // If this master ends, nobody waits for the answer any more, and the send fails.
+            let _ended = told.send(before);
+            Ok(())
+        })
+    })?;
     Ok(Reply::of(&pb::GetTableStateResponse { table_state: pb::TableState { state: before as i32 } }))
 }
 
 /// Sets regions' states without opening or closing them. Returns the previous states.
-fn set_region_states(master: &Master, request: &pb::SetRegionStateInMetaRequest) -> Result<Reply, Exception> {
+fn set_region_states(
+    master: &Arc<Master>,
+    request: &pb::SetRegionStateInMetaRequest,
+) -> Result<Reply, Exception> {
     // All regions are looked up before the first one is changed, so that an unknown region changes nothing.
     let known = request.states.iter().map(|wanted| Ok((wanted, master.find(&wanted.region_specifier)?)));
     let known: Vec<_> = known.collect::<Result<_, Exception>>()?;
     let mut states = Vec::with_capacity(known.len());
     for (wanted, row) in known {
-        let (before, state) = (row.state, wanted.state());
-        tracing::warn!(region = %row.region, from = before.as_str_name(), to = state.as_str_name(),
-            "hbck sets the state of a region; the region itself stays as it is");
-        master.record(RegionRow { state, ..row })?;
+        let (region, state) = (row.region, wanted.state());
+        let before = awaited(master, |told| {
+            let changed = region.clone();
+            master.submit_on_regions(ProcedureKind::SetState, [&region], None, move |master, context| {
+                context.pass_point_of_no_return()?;
+                let _ended = told.send(set_region_state(master, &changed, state)?);
+                Ok(())
+            })
+        })?;
         states.push(pb::RegionSpecifierAndState {
             region_specifier: wanted.region_specifier.clone(),
             state: before as i32,
         });
     }
     Ok(Reply::of(&pb::SetRegionStateInMetaResponse { states }))
+}
+
+/// Sets the state of a region and returns the previous one. Writes that column only, and only if hbase:meta has the region
+/// as the master knows it. The caller has the lock of the region, so no split or merge takes its rows meanwhile.
+fn set_region_state(
+    master: &Master,
+    region: &RegionInfo,
+    state: RegionState,
+) -> Result<RegionState, Exception> {
+    let row = master.read_view(|view| view.region(region.encoded_name()).cloned());
+    let row = row.ok_or_else(|| Exception::new(class::UNKNOWN_REGION, region.to_string()))?;
+    if row.region.is_split() || row.daughters.is_some() {
+        return Err(Exception::do_not_retry(format!(
+            "region {region} was split, and its daughters have its rows: its state stays {}; set the states of its daughters",
+            row.state.as_str_name()
+        )));
+    }
+    if !region.is_meta() {
+        let mut content = master.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
+        let rows = content.regions.remove(region.table()).unwrap_or_default();
+        let found = rows.into_iter().find(|found| found.region.name() == region.name());
+        if found.is_none_or(|found| found.region != row.region || found.daughters != row.daughters) {
+            return Err(Exception::do_not_retry(format!(
+                "hbase:meta has no row of region {region}, or another one than this master knows, so no state is written to it; \
+                 run hbck_chore_run, and fixMeta if that names the region"
+            )));
+        }
+        let written = master.catalog.put_region_state(&row, state);
+        written.map_err(|cause| master.note_doubt(region.table(), cause))?;
+    }
+    let before = row.state;
+    tracing::warn!(%region, from = before.as_str_name(), to = state.as_str_name(),
+        "hbck sets the state of a region; the region itself stays as it is");
+    master.update_view(|view| {
+        view.tables.get_mut(region.table()).map(|table| table.update(RegionRow { state, ..row }))
+    });
+    Ok(before)
+}
+
+/// Submits a procedure that sends its answer, and waits for that.
+fn awaited<T>(
+    master: &Master,
+    submit: impl FnOnce(mpsc::Sender<T>) -> Result<ProcedureId, Exception>,
+) -> Result<T, Exception> {
+    let (sender, answer) = mpsc::channel();
+    let id = submit(sender)?;
+    master.procedures.wait(id).unwrap_or(Ok(Bytes::new()))?;
+    answer.try_recv().map_err(|_| crate::procedure::unknown(id))
 }
 
 /// Answers a request to bypass procedures. As in HBase, a procedure that has ended or is unknown is not bypassed, and a

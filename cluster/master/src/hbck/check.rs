@@ -62,7 +62,7 @@ pub enum Inconsistency {
         end: Bytes,
     },
     /// Two regions cover the same rows.
-    #[error("regions {0} and {1} cover the same rows; merge them")]
+    #[error("{}", overlap_words(.0, .1))]
     Overlap(Box<RegionInfo>, Box<RegionInfo>),
     /// A region of an enabled table is not open.
     #[error("region {region} of an enabled table is {state}; assign it")]
@@ -124,7 +124,7 @@ pub enum Inconsistency {
     /// There is a folder of a region that hbase:meta does not have, and it may have rows.
     #[error(
         "{folder} is the folder of a region that is not in hbase:meta; its rows are not served: load its files with \
-         BulkLoadHFilesTool, or delete it"
+         BulkLoadHFilesTool, or delete it unless other regions refer to its files"
     )]
     OrphanFolder {
         /// The table in whose folder the folder is.
@@ -328,6 +328,17 @@ fn check_table(
 fn place(row: &RegionRow) -> String {
     let server = row.server.as_ref().map_or_else(|| "no server".to_owned(), ToString::to_string);
     format!("{} on {server}", row.state.as_str_name())
+}
+
+/// Describes an overlap and its remedy. A merge takes the files of both regions, so it brings back what was deleted from the
+/// newer region after that had taken the rows of the older one.
+fn overlap_words(one: &RegionInfo, other: &RegionInfo) -> String {
+    let (older, newer) = if one.id() <= other.id() { (one, other) } else { (other, one) };
+    format!(
+        "regions {older} and {newer} cover the same rows; if the first was split or merged into the second, unassign the first, \
+         delete its row from hbase:meta and restart the server, because a merge would bring deleted rows back; otherwise merge \
+         them"
+    )
 }
 
 /// Returns the holes and overlaps between regions of a table, which are in the order of their start keys.

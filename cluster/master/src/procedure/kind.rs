@@ -49,6 +49,8 @@ pub enum ProcedureKind {
     TakeBack,
     /// Repairs hbase:meta.
     FixMeta,
+    /// Sets the state of a table or region in hbase:meta alone.
+    SetState,
     /// Creates a namespace.
     CreateNamespace,
     /// Changes a namespace.
@@ -121,6 +123,7 @@ impl ProcedureKind {
             ProcedureKind::CarryOn => "CarryOnProcedure",
             ProcedureKind::TakeBack => "TakeBackCreationProcedure",
             ProcedureKind::FixMeta => "FixMetaProcedure",
+            ProcedureKind::SetState => "SetStateInMetaProcedure",
             ProcedureKind::CreateNamespace => "CreateNamespaceProcedure",
             ProcedureKind::ModifyNamespace => "ModifyNamespaceProcedure",
             ProcedureKind::DeleteNamespace => "DeleteNamespaceProcedure",
@@ -172,6 +175,7 @@ impl ProcedureKind {
             ProcedureKind::CarryOn => "carry-on",
             ProcedureKind::TakeBack => "take-back",
             ProcedureKind::FixMeta => "fix-meta",
+            ProcedureKind::SetState => "set-state",
             ProcedureKind::CreateNamespace => "create-ns",
             ProcedureKind::ModifyNamespace => "modify-ns",
             ProcedureKind::DeleteNamespace => "delete-ns",

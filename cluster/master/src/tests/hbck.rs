@@ -7,13 +7,14 @@ use contract::CatalogEdit;
 use env::Runtime;
 use prost::Message;
 use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::region_info::RegionId;
 use proto::{RegionInfo, pb};
-use rpc::{Exception, Service, class};
+use rpc::{Answer, Exception, Service, class};
 use storage::Files;
 
 use super::fake::{Life, name, pb_name};
 use super::service::{call, end_of};
-use super::snapshots::{clone, take};
+use super::snapshots::{clone, request, take};
 use crate::{HbckService, Inconsistency};
 
 struct Bench {
@@ -192,7 +193,41 @@ fn states_are_set_as_requested_and_the_previous_ones_returned() {
     let request = pb::SetRegionStateInMetaRequest { states: vec![wanted(specifier(&row))] };
     let before: pb::SetRegionStateInMetaResponse = bench.call("SetRegionStateInMeta", &request).expect("set");
     assert_eq!(before.states[0].state(), RegionState::Open);
-    assert_eq!(bench.rows()[0].state, RegionState::Closed);
+    assert_eq!(bench.rows()[0], RegionRow { state: RegionState::Closed, ..row.clone() });
+    let content = bench.life.master.catalog.read().expect("the disk works");
+    assert_eq!(content.regions[&name("t")][0], RegionRow { state: RegionState::Closed, ..row });
+}
+
+/// Two calls may have found the same hole before the first one fills it.
+#[test]
+fn a_hole_that_was_filled_since_the_check_is_not_filled_again() {
+    let mut bench = Bench::new();
+    bench.delete_row_of_meta(bench.rows().remove(1).key());
+    bench.life = bench.life.next();
+    let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
+    for _ in 0..2 {
+        bench.life.master.mend(&hole).expect("filled");
+    }
+    let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
+    assert_eq!(starts, ["", "g", "n"]);
+}
+
+/// A merge of a parent with its daughter takes the files of both, and so brings back what was deleted from the daughter.
+#[test]
+fn the_remedy_of_an_overlap_names_the_older_region_first() {
+    let region = |end: &'static str, id| {
+        RegionInfo::new(name("t"), Bytes::new(), end.into(), RegionId(id)).expect("lawful")
+    };
+    let (parent, daughter) = (region("", 1), region("c", 2));
+    for pair in [[&parent, &daughter], [&daughter, &parent]] {
+        let [one, other] = pair.map(|region| Box::new(region.clone()));
+        let words = Inconsistency::Overlap(one, other).to_string();
+        assert!(
+            words.starts_with(&format!("regions {parent} and {daughter} cover the same rows; ")),
+            "{words}"
+        );
+        assert!(words.contains("unassign the first, delete its row"), "{words}");
+    }
 }
 
 fn set_state_of_table(bench: &Bench, state: TableState) {
@@ -247,18 +282,55 @@ fn regions_that_are_open_although_their_table_is_disabled_can_be_closed() {
     assert_eq!(bench.check(), []);
 }
 
-/// Two calls may have found the same hole before the first one fills it.
+/// A request that has looked up its region waits for a split of it, and must not bring the parent back.
 #[test]
-fn a_hole_that_was_filled_since_the_check_is_not_filled_again() {
-    let mut bench = Bench::new();
-    bench.delete_row_of_meta(bench.rows().remove(1).key());
-    bench.life = bench.life.next();
-    let hole = Inconsistency::Hole { table: name("t"), start: "g".into(), end: "n".into() };
-    for _ in 0..2 {
-        bench.life.master.mend(&hole).expect("filled");
+fn the_state_of_a_region_that_was_split_meanwhile_stays() {
+    let bench = Bench::new();
+    *bench.life.servers.split_row.lock() = Some("c".into());
+    let (master, parent) = (&bench.life.master, bench.rows().remove(0));
+    bench.life.servers.pause(true);
+    master.snapshot(request("s", "t"), None).expect("submitted");
+    let is_running = || {
+        master.procedures.locks().iter().any(|lock| {
+            lock.resource.to_string() == parent.region.encoded_name().as_str() && lock.holders.is_some()
+        })
+    };
+    while !is_running() {
+        std::thread::yield_now();
     }
-    let starts: Vec<_> = bench.rows().iter().map(|row| row.region.start_key().clone()).collect();
-    assert_eq!(starts, ["", "g", "n"]);
+    master.split_region(&(&parent.region).into(), None, None).expect("submitted");
+    let state = RegionState::Open as i32;
+    let states = vec![pb::RegionSpecifierAndState { region_specifier: specifier(&parent), state }];
+    let wanted = pb::SetRegionStateInMetaRequest { states }.encode_to_vec();
+    let setting = bench.service.call(call(&bench.life, None, "SetRegionStateInMeta", wanted.into()));
+    let Answer::Later(setting) = setting else { panic!("the call waits") };
+    let (told, wait) = std::sync::mpsc::channel();
+    bench.runtime.spawn(async move { told.send(setting.await).expect("the test waits") });
+    while master.procedures.unfinished() < 3 && wait.try_recv().is_err() {
+        std::thread::yield_now();
+    }
+    bench.life.servers.pause(false);
+    let refused = wait.recv().expect("not answered yet").expect_err("it was split");
+    assert!(refused.message.contains("was split, and its daughters have its rows"), "{refused}");
+    master.procedures.wait_idle();
+    let rows = bench.rows();
+    let row = rows.iter().find(|row| row.region.name() == parent.region.name()).expect("it has children");
+    assert!(row.region.is_split() && row.daughters.is_some(), "{row:?}");
+    assert_eq!(bench.check(), []);
+}
+
+#[test]
+fn no_state_is_written_to_a_row_that_is_not_there() {
+    let bench = Bench::new();
+    let row = bench.rows().remove(0);
+    bench.delete_row_of_meta(row.key());
+    let state = RegionState::Closed as i32;
+    let states = vec![pb::RegionSpecifierAndState { region_specifier: specifier(&row), state }];
+    let request = pb::SetRegionStateInMetaRequest { states };
+    let refused = bench.call::<pb::SetRegionStateInMetaResponse>("SetRegionStateInMeta", &request);
+    let refused = refused.expect_err("there is no row");
+    assert!(refused.message.contains("run hbck_chore_run, and fixMeta"), "{refused}");
+    assert_eq!(bench.check(), [Inconsistency::NoRow(Box::new(row.region))]);
 }
 
 #[test]
