@@ -2,7 +2,8 @@
 //!
 //! The master writes the new descriptor, under an intent, then goes from region to region. An open region applies most
 //! changes while it serves, and scans continue. For other changes the region is closed and opened again; clients that
-//! call it meanwhile retry. The files of a deleted family are deleted as well, because a later family of the same name
+//! call it meanwhile retry. If one region fails, the others get the schema all the same, and the chore goes on with what is
+//! left ([`crate::reopen`]). The files of a deleted family are deleted as well, because a later family of the same name
 //! must not find them. An intent completes this deletion after a crash. Before it is stored, all regions refuse puts to
 //! the family.
 //!
@@ -28,6 +29,9 @@ use crate::{Master, descriptors, table_not_found};
 /// Attributes of a table that a change may not touch unless it reopens regions.
 const APPLIED_BY_REOPENING: [&str; 3] =
     ["REGION_REPLICATION", "REGION_MEMSTORE_REPLICATION", "hbase.rsgroup.name"];
+
+/// Number of regions that may fail before one has succeeded, until a change of a schema leaves the others as they are.
+const FAILURES_MAX: usize = 2;
 
 /// When the open regions of a table get its new schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,7 +163,7 @@ impl Master {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         self.read_view(|view| {
             let table = view.tables.get(&name).ok_or_else(|| table_not_found(&name))?;
-            Ok((count(table.reopening), count(table.serving().count())))
+            Ok((count(table.without_schema().count()), count(table.serving().count())))
         })
     }
 
@@ -317,9 +321,9 @@ impl Master {
         self.in_parallel(rows, |row| self.remove_families(&row.region, families))
     }
 
-    /// Brings every open region of the table to the new schema, one after the other. Ends at the first region that
-    /// fails; the regions after it keep the old schema. A region that cannot apply it while it serves is closed and
-    /// opened. Returns the rows of all regions of the table.
+    /// Brings every open region of the table to the new schema, one after the other. A region that cannot apply it while it
+    /// serves is closed and opened. If some regions fail, returns the first error once all others have the schema. Returns the
+    /// rows of all regions of the table.
     pub(crate) fn reopen(&self, table: &Arc<TableDescriptor>) -> Result<Vec<RegionRow>, Exception> {
         let name = table.name();
         if name.is_meta() {
@@ -330,34 +334,74 @@ impl Master {
         let mut content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let rows: Vec<RegionRow> = content.regions.remove(name).unwrap_or_default().into_iter().collect();
         let reported = self.regions.open_regions()?;
-        let open = || rows.iter().filter(|row| reported.contains(row.region.encoded_name()));
+        let open: Vec<&RegionInfo> = rows
+            .iter()
+            .map(|row| &row.region)
+            .filter(|region| reported.contains(region.encoded_name()))
+            .collect();
         self.update_view(|view| {
             if let Some(known) = view.tables.get_mut(name) {
                 known.descriptor = Arc::clone(table);
-                known.reopening = open().count();
+                known.outdated = open.iter().map(|region| region.encoded_name().clone()).collect();
             }
         });
-        let reopen = |row: &RegionRow| {
-            let region = &row.region;
-            if !self.regions.alter(region, table)? {
-                // The region is flushed while it serves. So its closing, during which it does not serve, has little to
-                // flush.
-                self.regions.flush(region.encoded_name(), &[])?;
-                self.regions.close(region.encoded_name())?;
-                self.open(region, table)?;
+        self.bring_to_schema(&open, table)?;
+        Ok(rows)
+    }
+
+    /// Brings open regions of a table to its schema, one after the other. After [`FAILURES_MAX`] failures without a success the
+    /// schema itself is likely to be the cause. Then the regions that are left keep serving with the old one.
+    pub(crate) fn bring_to_schema(
+        &self,
+        regions: &[&RegionInfo],
+        table: &Arc<TableDescriptor>,
+    ) -> Result<(), Exception> {
+        let (mut done, mut failures) = (0, Vec::new());
+        for region in regions {
+            if done == 0 && failures.len() == FAILURES_MAX {
+                break;
             }
-            self.update_view(|view| {
-                if let Some(known) = view.tables.get_mut(name) {
-                    known.reopening = known.reopening.saturating_sub(1);
+            match self.apply_schema(region, table) {
+                Ok(()) => done += 1,
+                Err(cause) => {
+                    tracing::error!(%region, table = %table.name(), %cause,
+                        "the region did not get the new schema of its table; it is tried again");
+                    failures.push((region, cause));
                 }
-            });
-            Ok(())
-        };
-        let outcome = open().try_for_each(reopen);
-        // If a region could not be opened again, the chore tries it later. The regions after it keep the old schema, so
-        // that only one region is unavailable if none can be opened with the new one. The caller gets the error.
-        self.update_view(|view| view.tables.get_mut(name).map(|known| known.reopening = 0));
-        outcome.map(|()| rows)
+            }
+        }
+        let Some((region, cause)) = failures.into_iter().next() else { return Ok(()) };
+        let message = format!(
+            "the new schema of table {} is stored, and {} of its {} open regions do not have it yet. The first is {region}: {}. The \
+             server tries again every minute; remove the cause, or alter the table again",
+            table.name(),
+            regions.len() - done,
+            regions.len(),
+            cause.message
+        );
+        Err(Exception { message, ..cause })
+    }
+
+    fn apply_schema(&self, region: &RegionInfo, table: &Arc<TableDescriptor>) -> Result<(), Exception> {
+        if self.regions.alter(region, table)? {
+            self.has_schema(region, table);
+            return Ok(());
+        }
+        // The region is flushed while it serves. So its closing, during which it does not serve, has little to flush.
+        self.regions.flush(region.encoded_name(), &[])?;
+        self.regions.close(region.encoded_name())?;
+        self.open(region, table)
+    }
+
+    /// Notes that an open region has this schema.
+    pub(crate) fn has_schema(&self, region: &RegionInfo, table: &TableDescriptor) {
+        self.update_view(|view| {
+            if let Some(known) = view.tables.get_mut(region.table())
+                && *known.descriptor == *table
+            {
+                known.outdated.remove(region.encoded_name());
+            }
+        });
     }
 
     /// Reopens hbase:meta. Clients that read it retry while it is closed. If it cannot be opened with the new schema, it

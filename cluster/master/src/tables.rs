@@ -572,7 +572,11 @@ impl Master {
         wanted: Option<&ServerName>,
     ) -> Result<(), Exception> {
         match self.regions.open(region, table, wanted) {
-            Ok(row) => self.record(row),
+            Ok(row) => {
+                self.record(row)?;
+                self.has_schema(region, table);
+                Ok(())
+            }
             Err(cause) => {
                 if !env::planted(25) {
                     self.note_failed_opening(region, &cause);

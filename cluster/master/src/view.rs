@@ -1,6 +1,6 @@
 //! The content of hbase:meta and hbase:namespace in memory: tables, their states and regions, and namespaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,8 +16,8 @@ pub struct TableEntry {
     pub state: TableState,
     /// The regions of the table by start key. A split parent comes after its first daughter.
     pub regions: Vec<RegionRow>,
-    /// Number of regions that still have the schema before the last change.
-    pub reopening: usize,
+    /// The regions that were open during the last change of the schema and were not brought to it yet.
+    pub outdated: BTreeSet<EncodedName>,
 }
 
 impl TableEntry {
@@ -28,7 +28,7 @@ impl TableEntry {
         mut regions: Vec<RegionRow>,
     ) -> TableEntry {
         sort(&mut regions);
-        TableEntry { descriptor, state, regions, reopening: 0 }
+        TableEntry { descriptor, state, regions, outdated: BTreeSet::new() }
     }
 
     /// Returns the table's name and state, as HBase's exceptions show them.
@@ -39,6 +39,25 @@ impl TableEntry {
     /// Returns the regions that serve rows: all but split parents and those that are offline.
     pub fn serving(&self) -> impl Iterator<Item = &RegionRow> {
         self.regions.iter().filter(|row| !row.region.is_offline() && !row.region.is_split())
+    }
+
+    /// Returns the open regions that have an earlier schema of the table.
+    pub fn outdated(&self) -> impl Iterator<Item = &RegionRow> {
+        self.serving().filter(|row| row.state == RegionState::Open && self.is_outdated(row))
+    }
+
+    fn is_outdated(&self, row: &RegionRow) -> bool {
+        self.outdated.contains(row.region.encoded_name())
+    }
+
+    /// Returns the regions of an enabled table that do not serve with its schema yet.
+    pub fn without_schema(&self) -> impl Iterator<Item = &RegionRow> {
+        let is_enabled = self.state == TableState::Enabled;
+        self.serving().filter(move |row| match row.state {
+            RegionState::FailedOpen => is_enabled,
+            RegionState::Open => self.is_outdated(row),
+            _ => false,
+        })
     }
 
     /// Replaces the row of a region, or adds it.

@@ -83,6 +83,12 @@ pub enum Inconsistency {
         /// Why the last attempt failed.
         cause: String,
     },
+    /// A region serves with an earlier schema, because the last change of the schema failed there.
+    #[error(
+        "region {0} serves with an earlier schema of its table, because an alter failed there, as the log of the server says; it \
+         is tried again every minute while all regions of the table can be opened: move the region, or alter the table again"
+    )]
+    EarlierSchema(Box<RegionInfo>),
     /// A region is open that should not be.
     #[error("region {0} of a disabled table is open; unassign it")]
     Open(Box<RegionInfo>),
@@ -320,6 +326,8 @@ fn check_table(
             _ => {}
         }
     }
+    let outdated = table.outdated().filter(|row| is_open(row));
+    found.extend(outdated.map(|row| Inconsistency::EarlierSchema(boxed(row))));
     let parents = table.regions.iter().filter(|row| row.region.is_split() && is_open(row));
     found.extend(parents.map(|row| Inconsistency::OpenParent(boxed(row))));
 }
@@ -397,6 +405,7 @@ impl Inconsistency {
             | Inconsistency::OpenParent(region)
             | Inconsistency::MergedParent { parent: region, .. }
             | Inconsistency::NoFolder(region)
+            | Inconsistency::EarlierSchema(region)
             | Inconsistency::Open(region) => Some(region.table()),
         }
     }

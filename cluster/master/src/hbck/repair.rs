@@ -59,6 +59,7 @@ impl Master {
             | Inconsistency::Overlap(..)
             | Inconsistency::NotOpen { .. }
             | Inconsistency::FailedOpen { .. }
+            | Inconsistency::EarlierSchema(_)
             | Inconsistency::UnknownServer { .. }
             | Inconsistency::OpenParent(_)
             | Inconsistency::MergedParent { .. }

@@ -42,6 +42,8 @@ pub(super) struct FakeServers {
     open: Mutex<BTreeMap<EncodedName, (ServerName, Term)>>,
     last_terms: Mutex<BTreeMap<EncodedName, Term>>,
     refused: Mutex<Option<Bytes>>,
+    /// Whether no region can be opened.
+    refuses_all: AtomicBool,
     /// Number of the next closings that report failure although the region is closed.
     failing_closes: Mutex<usize>,
     /// Number of the next closings that fail and leave the region open.
@@ -102,6 +104,7 @@ impl FakeServers {
             open: Mutex::default(),
             last_terms: Mutex::default(),
             refused: Mutex::default(),
+            refuses_all: AtomicBool::default(),
             failing_closes: Mutex::default(),
             refused_closes: Mutex::default(),
             on_full_disk: Mutex::default(),
@@ -143,6 +146,11 @@ impl FakeServers {
     /// From now on regions that begin at this key cannot be opened.
     pub(super) fn refuse(&self, start_key: Option<&'static str>) {
         *self.refused.lock() = start_key.map(Bytes::from);
+    }
+
+    /// From now on no region can be opened, or else each can.
+    pub(super) fn refuse_all(&self, refuses: bool) {
+        self.refuses_all.store(refuses, Ordering::Relaxed);
     }
 
     /// Makes the next `count` closings fail although the region is closed then.
@@ -328,7 +336,8 @@ impl FakeServers {
             self.resumed.wait(&mut paused);
         }
         drop(paused);
-        if self.refused.lock().as_ref() == Some(region.start_key()) {
+        let is_refused = self.refused.lock().as_ref() == Some(region.start_key());
+        if is_refused || self.refuses_all.load(Ordering::Relaxed) {
             assert!(!*self.panics.lock(), "the test wants a panic");
             return Err(Exception::io("the region is refused by the test"));
         }

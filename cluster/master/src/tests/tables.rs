@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::{WallTime, World};
-use proto::catalog::{RegionState, TableState};
+use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, TableName, pb};
 use rpc::{Exception, class};
 use storage::memory::Fault;
@@ -17,7 +17,7 @@ use crate::intents::{Intent, Intents};
 use crate::procedure::{NonceKey, ProcedureKind};
 use crate::reopen::Reopening;
 use crate::view::covers_all_rows;
-use crate::{Selection, status};
+use crate::{Inconsistency, Selection, status};
 
 fn class_of(outcome: Result<(), Exception>) -> String {
     outcome.expect_err("refused").class.into_owned()
@@ -643,6 +643,86 @@ fn a_region_that_an_alter_could_not_open_again_is_opened_later() {
     life.master.procedures.wait_idle();
     assert_eq!(life.servers.open_count(), before, "the chore opens what the change has closed");
     assert!(status::of(&life.master, &[]).regions_in_transition.is_empty());
+}
+
+/// Returns the versions that each region of table t keeps of its family f, by the schema with which it serves.
+fn served_versions(life: &Life) -> Vec<u32> {
+    let rows = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+    let versions = |row: &RegionRow| {
+        let schema = life.servers.schema_of(row.region.encoded_name());
+        schema.family(b"f").unwrap().options().unwrap().versions_max
+    };
+    rows.iter().map(versions).collect()
+}
+
+fn alter_versions(life: &Life, versions: &str) -> Result<(), Exception> {
+    let family =
+        pb::ColumnFamilySchema::from(&proto::FamilyDescriptor::new("f").unwrap().with("VERSIONS", versions));
+    life.done(life.master.modify_family(&pb_name("t"), &family, None))
+}
+
+#[test]
+fn an_alter_that_fails_at_one_region_goes_on_with_the_others() {
+    let life = Life::first();
+    life.create("t", &["f"], &["g", "m", "s"]).unwrap();
+    let status = || life.master.alter_status(&pb_name("t")).unwrap();
+    life.servers.refuse(Some("g"));
+    let failure = alter_versions(&life, "7").unwrap_err();
+    let is_said =
+        failure.message.contains("the new schema of table t is stored, and 1 of its 4 open regions");
+    assert!(is_said && failure.message.contains("refused by the test"), "{failure}");
+    assert_eq!(served_versions(&life), [7, 1, 7, 7]);
+    assert_eq!(status(), (1, 4));
+    life.servers.refuse(None);
+    life.master.reopen_failed(&mut Reopening::default());
+    life.master.procedures.wait_idle();
+    assert_eq!((served_versions(&life), status()), (vec![7; 4], (0, 4)));
+}
+
+/// A region whose closing fails serves on with the old schema: it is reported and brought to the new one later.
+#[test]
+fn a_region_that_kept_its_schema_is_reported_and_gets_the_new_one_later() {
+    let life = Life::first();
+    life.create("t", &["f"], &["g", "m"]).unwrap();
+    life.servers.refuse_closes(1);
+    alter_versions(&life, "7").unwrap_err();
+    assert_eq!(served_versions(&life), [1, 7, 7]);
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (1, 3));
+    let row = life.master.read_view(|view| view.tables[&name("t")].regions[0].clone());
+    let found = life.master.run_hbck().unwrap().inconsistencies;
+    assert_eq!(found, [Inconsistency::EarlierSchema(Box::new(row.region))]);
+    life.master.reopen_failed(&mut Reopening::default());
+    life.master.procedures.wait_idle();
+    assert_eq!(served_versions(&life), [7, 7, 7]);
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (0, 3));
+    assert!(life.master.run_hbck().unwrap().inconsistencies.is_empty());
+}
+
+/// If no region can be opened with a schema, most of the table serves on with the old one.
+#[test]
+fn a_schema_with_which_no_region_opens_leaves_the_others_as_they_are() {
+    let life = Life::first();
+    life.create("t", &["f"], &["g", "m", "s"]).unwrap();
+    let mut reopening = Reopening::default();
+    life.servers.refuse_all(true);
+    let failure = alter_versions(&life, "7").unwrap_err();
+    assert!(failure.message.contains("and 4 of its 4 open regions do not have it yet"), "{failure}");
+    let open = life.servers.open_count();
+    for _ in 0..2 {
+        life.master.reopen_failed(&mut reopening);
+        life.master.procedures.wait_idle();
+        life.master.world.advance(Duration::from_secs(60));
+    }
+    assert_eq!(life.servers.open_count(), open, "the chore closes no further region");
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (4, 4));
+    life.servers.refuse_all(false);
+    for _ in 0..2 {
+        life.master.reopen_failed(&mut reopening);
+        life.master.procedures.wait_idle();
+        life.master.world.advance(Duration::from_secs(60));
+    }
+    assert_eq!(served_versions(&life), [7; 4]);
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (0, 4));
 }
 
 #[test]
