@@ -3,6 +3,7 @@
 //! A write that fails may still take place, as the writes of [`crate::doubt`]. Then the namespace is noted as in doubt. The next
 //! change of it, the next creation of a table in it, or the chore within ten seconds writes it again as it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -82,41 +83,54 @@ impl Master {
     ) -> Result<ProcedureId, Exception> {
         let name = name.to_owned();
         let parameters = Parameters::delete_namespace(&name, self.namespace(&name).ok().as_ref());
-        let id =
-            self.submit_namespace(
-                ProcedureKind::DeleteNamespace,
-                &name.clone(),
-                nonce,
-                None,
-                move |master, region| {
-                    // The namespace is removed from the view first, under the same lock under which its tables are
-                    // counted. So no table can be created in it afterwards.
-                    let namespace = master.update_view(|view| {
-                if !view.namespaces.contains_key(&name) {
-                    return Err(not_found(&name));
-                }
-                if matches!(name.as_str(), DEFAULT_NAMESPACE | SYSTEM_NAMESPACE) {
-                    let words = format!("Reserved namespace {name} cannot be removed.");
-                    return Err(Exception::new(class::CONSTRAINT, words));
-                }
-                match view.count_in(&name) {
-                    0 => Ok(view.namespaces.remove(&name)),
-                    count => Err(Exception::new(
-                        class::CONSTRAINT,
-                        format!("Only empty namespaces can be removed. Namespace {name} has {count} tables"),
-                    )),
-                }
-            })?;
-                    master.catalog.remove_namespace(region, &name).inspect_err(|_| {
-                        master.namespaces_in_doubt.lock().insert(name.clone());
-                        if let Some(namespace) = namespace {
-                            master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
-                        }
-                    })
-                },
-            )?;
+        let id = self.submit_namespace(
+            ProcedureKind::DeleteNamespace,
+            &name.clone(),
+            nonce,
+            None,
+            move |master, region| {
+                let namespace = master.remove_empty_namespace(&name)?;
+                master.catalog.remove_namespace(region, &name).inspect_err(|_| {
+                    master.namespaces_in_doubt.lock().insert(name.clone());
+                    if let Some(namespace) = namespace {
+                        master.update_view(|view| view.namespaces.insert(name.clone(), namespace));
+                    }
+                })
+            },
+        )?;
         self.procedures.describe(id, parameters);
         Ok(id)
+    }
+
+    /// Removes a namespace without tables from the view, and returns it. Fails if it has tables, also if these cannot be served
+    /// now.
+    fn remove_empty_namespace(&self, name: &str) -> Result<Option<pb::NamespaceDescriptor>, Exception> {
+        // A table that comes into reach meanwhile is in this list, in the view, or in both.
+        let mut hidden: BTreeSet<TableName> = self.unreachable_tables.read().keys().cloned().collect();
+        hidden.extend(self.left_out.lock().iter().cloned());
+        hidden.retain(|table| table.namespace() == name);
+        // The tables are counted under the same lock under which the namespace is removed. So no table can be created in it
+        // afterwards.
+        self.update_view(|view| {
+            if !view.namespaces.contains_key(name) {
+                return Err(not_found(name));
+            }
+            if matches!(name, DEFAULT_NAMESPACE | SYSTEM_NAMESPACE) {
+                let words = format!("Reserved namespace {name} cannot be removed.");
+                return Err(Exception::new(class::CONSTRAINT, words));
+            }
+            hidden.retain(|table| !view.tables.contains_key(table));
+            let count = view.count_in(name) + hidden.len();
+            if count == 0 {
+                return Ok(view.namespaces.remove(name));
+            }
+            let mut words =
+                format!("Only empty namespaces can be removed. Namespace {name} has {count} tables");
+            if let Some(table) = hidden.first() {
+                words += &format!(", of which this server cannot serve {}; {table} is one", hidden.len());
+            }
+            Err(Exception::new(class::CONSTRAINT, words))
+        })
     }
 
     /// Returns the namespace `name`; fails with HBase's `NamespaceNotFoundException` if there is none.

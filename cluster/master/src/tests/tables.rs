@@ -272,6 +272,34 @@ fn namespaces_come_and_go_when_empty() {
     assert!(life.next().master.namespace("ns").is_err());
 }
 
+/// A table that cannot be served is in no list, but its rows are there, and they need their namespace.
+#[test]
+fn a_namespace_with_a_table_out_of_reach_stays() {
+    let life = Life::first();
+    let namespace = pb::NamespaceDescriptor { name: "ns".into(), configuration: vec![] };
+    life.done(life.master.create_namespace(&namespace, None)).unwrap();
+    life.create("ns:t", &["f"], &[]).unwrap();
+    let file = life.files.list(&layout::descriptors(&name("ns:t"))).unwrap().remove(0).name;
+    let descriptor = life.files.read(&file, 10_000).unwrap();
+    life.files.delete(&file).unwrap();
+    let next = life.next();
+    let refused = next.done(next.master.delete_namespace("ns", None)).unwrap_err();
+    assert_eq!(refused.class, class::CONSTRAINT);
+    assert!(
+        refused.message.ends_with("ns has 1 tables, of which this server cannot serve 1; ns:t is one"),
+        "{refused}"
+    );
+    next.files.swap(&file, None, &descriptor).unwrap();
+    let next = next.next();
+    assert!(next.master.namespace("ns").is_ok());
+    next.done(next.master.disable_table(&pb_name("ns:t"), None)).unwrap();
+    next.done(next.master.delete_table(&pb_name("ns:t"), None)).unwrap();
+    next.master.left_out.lock().insert(name("ns:u"));
+    next.done(next.master.delete_namespace("ns", None)).expect_err("a start has left ns:u out");
+    next.master.left_out.lock().clear();
+    next.done(next.master.delete_namespace("ns", None)).unwrap();
+}
+
 #[test]
 fn a_start_that_cannot_read_the_table_of_namespaces_fails_and_deletes_none() {
     let life = Life::first();
