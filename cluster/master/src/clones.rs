@@ -35,7 +35,7 @@ use storage::Kind;
 use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
-use crate::snapshots::{check_name, does_not_exist};
+use crate::snapshots::{INFO_BYTES_MAX, check_name, does_not_exist};
 use crate::view::TableEntry;
 use crate::{Master, trackers};
 
@@ -54,6 +54,10 @@ pub struct SnapshotCopy {
     /// The new regions of the table.
     pub regions: Vec<RegionInfo>,
 }
+
+/// The content of `.snapshotinfo`, which no two snapshots have in common.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotVersion(Vec<u8>);
 
 /// The kind of a copy of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +137,7 @@ impl Master {
             CopyKind::Restoration(_) => ProcedureKind::Restore,
         };
         self.submit(procedure, &name, nonce, move |master, _| {
-            let copy = master.plan(&snapshot, &table, kind, tracker.as_deref())?;
+            let (copy, version) = master.plan(&snapshot, &table, kind, tracker.as_deref())?;
             let told = |cause: Exception| match cause.class.starts_with("org.apache.hadoop.hbase.") {
                 true => cause,
                 false => Exception::new(
@@ -142,10 +146,10 @@ impl Master {
                 ),
             };
             match kind {
-                CopyKind::Clone => master.clone_table(&copy).map_err(told),
+                CopyKind::Clone => master.clone_table(&copy, &version).map_err(told),
                 CopyKind::Restoration(_) => {
                     master.check_modifiable(&table)?;
-                    master.begin_copy(&copy)?;
+                    master.begin_copy(&copy, &version)?;
                     match master.restore(&copy).map_err(told)? {
                         RestoreOutcome::Done => Ok(()),
                         RestoreOutcome::Undone(cause) => Err(told(cause)),
@@ -185,15 +189,17 @@ impl Master {
         Ok(())
     }
 
-    /// Determines the schema and the regions of a table made from a snapshot. `tracker` is the store file tracker that
-    /// the client chose for a clone.
-    fn plan(
+    /// Determines the schema and the regions of a table made from a snapshot. Returns them with the version of the snapshot from
+    /// which they are. `tracker` is the store file tracker that the client chose for a clone.
+    pub(crate) fn plan(
         &self,
         snapshot: &str,
         name: &TableName,
         kind: CopyKind,
         tracker: Option<&str>,
-    ) -> Result<SnapshotCopy, Exception> {
+    ) -> Result<(SnapshotCopy, SnapshotVersion), Exception> {
+        // Read before the manifest. So if the snapshot is replaced meanwhile, the version is not the newest.
+        let version = self.snapshot_version(snapshot)?;
         let manifest = self.snapshot_manifest(snapshot)?;
         let source = TableDescriptor::try_from(manifest.table_schema.clone()).map_err(of_proto)?;
         if kind != CopyKind::Clone && source.name() != name {
@@ -231,13 +237,34 @@ impl Master {
             RegionInfo::new(name.clone(), region.start_key().clone(), region.end_key().clone(), id)
         });
         let regions = regions.collect::<Result<_, _>>().map_err(of_proto)?;
-        Ok(SnapshotCopy { snapshot: snapshot.to_owned(), kind, table: Arc::new(table), regions })
+        let copy = SnapshotCopy { snapshot: snapshot.to_owned(), kind, table: Arc::new(table), regions };
+        Ok((copy, version))
     }
 
-    /// Stores the intent of a copy. From then on the snapshot cannot be deleted.
-    pub(crate) fn begin_copy(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+    fn snapshot_version(&self, snapshot: &str) -> Result<SnapshotVersion, Exception> {
+        match self.files.read(&layout::snapshot_info(snapshot), INFO_BYTES_MAX) {
+            Ok(content) => Ok(SnapshotVersion(content)),
+            Err(error) if error.kind() == Kind::NotFound => Err(does_not_exist(snapshot)),
+            Err(error) => Err(of_storage(error)),
+        }
+    }
+
+    /// Stores the intent of a copy. From then on the snapshot cannot be deleted. Fails if the snapshot was deleted since the copy
+    /// was planned, also if one of the same name was taken since.
+    pub(crate) fn begin_copy(&self, copy: &SnapshotCopy, version: &SnapshotVersion) -> Result<(), Exception> {
         let _alone = self.snapshot_use.lock();
         self.check_usable(&copy.snapshot)?;
+        if self.snapshot_version(&copy.snapshot)? != *version {
+            return Err(Exception::new(
+                class::RESTORE_SNAPSHOT,
+                format!(
+                    "snapshot '{}' was deleted and another one of this name taken while it was read, so table {} was not made from \
+                     it; call again for the newer one",
+                    copy.snapshot,
+                    copy.table.name()
+                ),
+            ));
+        }
         let intent = Intent::Copy(copy.clone());
         match copy.kind {
             CopyKind::Clone => self.intents.begin(intent).map_err(of_storage),

@@ -33,7 +33,7 @@ use crate::procedure::{Context, NonceKey, Outcome, ProcedureId, ProcedureKind, S
 use crate::switches::Switch;
 
 /// Maximum size of a `.snapshotinfo` that is read, in bytes.
-const INFO_BYTES_MAX: usize = 1 << 20;
+pub(crate) const INFO_BYTES_MAX: usize = 1 << 20;
 /// HBase's version number of snapshots that have one manifest file for all regions.
 pub(crate) const LAYOUT_VERSION: i32 = 2;
 /// The number of a snapshot's making, a field that Bellows adds to `.snapshotinfo`, where HBase ignores it.

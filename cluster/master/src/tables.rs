@@ -26,7 +26,7 @@ use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
-use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy};
+use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy, SnapshotVersion};
 use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::locks::{LockSet, Resource};
@@ -392,9 +392,13 @@ impl Master {
     }
 
     /// Creates a table whose regions have the files of a snapshot.
-    pub(crate) fn clone_table(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
+    pub(crate) fn clone_table(
+        &self,
+        copy: &SnapshotCopy,
+        version: &SnapshotVersion,
+    ) -> Result<(), Exception> {
         self.announce(&copy.table)?;
-        self.begin_copy(copy)
+        self.begin_copy(copy, version)
             .and_then(|()| self.finish(&Intent::Copy(copy.clone())))
             .and_then(|()| self.open_table(copy.table.name()))
             .map_err(|failure| self.undo_creation(copy.table.name(), failure))

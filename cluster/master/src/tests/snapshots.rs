@@ -11,6 +11,7 @@ use storage::memory::Fault;
 use storage::{Files, Kind, Outcome};
 
 use super::fake::{Life, name, pb_name, schema};
+use crate::clones::{CopyKind, RestorationStep};
 use crate::intents::Intent;
 use crate::procedure::locks::{Holders, LockSet, Mode};
 use crate::procedure::{ProcedureKind, Submission};
@@ -61,6 +62,30 @@ fn a_snapshot_taken_again_with_its_own_description_has_another_info() {
     life.done(life.master.snapshot(description.clone(), None)).expect("taken again");
     assert_eq!(described(), description);
     assert_ne!(info(), first);
+}
+
+/// The schema and the regions of a copy come from the snapshot that was read first, and the files from the one that is kept.
+#[test]
+fn no_table_is_made_of_two_snapshots_of_one_name() {
+    let life = life_with_table();
+    life.create("other", &["f"], &["c"]).expect("created");
+    for kind in [CopyKind::Clone, CopyKind::Restoration(RestorationStep::Fill)] {
+        take(&life, "s", "t").expect("taken");
+        let made = if kind == CopyKind::Clone { name("c") } else { name("t") };
+        let plan = || life.master.plan("s", &made, kind, None).expect("a plan");
+        let (copy, version) = plan();
+        life.master.delete_snapshot("s").expect("deleted");
+        take(&life, "s", "other").expect("taken");
+        let refused = life.master.begin_copy(&copy, &version).expect_err("another snapshot");
+        assert!(refused.message.contains("another one of this name taken while it was read"), "{refused}");
+        assert!(life.master.intents.all().is_empty());
+        life.master.delete_snapshot("s").expect("nobody needs it");
+        take(&life, "s", "t").expect("taken");
+        let (copy, version) = plan();
+        life.master.begin_copy(&copy, &version).expect("the same snapshot");
+        life.master.intents.end(&Intent::Copy(copy).key()).expect("the disk works");
+        life.master.delete_snapshot("s").expect("nobody needs it");
+    }
 }
 
 /// A primary with which a replica is always up to date.
