@@ -1,4 +1,5 @@
-//! The work that the master does periodically, in one thread. A configuration key sets the period of each chore.
+//! The work that the master does periodically, in one thread. A configuration key sets the period of each chore. No chore may
+//! wait for a procedure, because no other chore runs meanwhile.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -142,7 +143,7 @@ impl Master {
                 "parents of splits and merges were not collected",
                 schedule(options.parents_period),
                 |master| match master.switches.is_on(Switch::CatalogJanitor) {
-                    true => master.collect_parents().map(drop),
+                    true => master.submit_collections(),
                     false => Ok(()),
                 },
             ),

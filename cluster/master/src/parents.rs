@@ -18,15 +18,10 @@ use crate::Master;
 use crate::procedure::ProcedureKind;
 
 impl Master {
-    /// Deletes all parents whose files nobody needs, and returns their number.
+    /// Deletes all parents whose files nobody needs, and returns their number. Waits for other procedures of their tables.
     pub(crate) fn collect_parents(self: &Arc<Self>) -> Result<usize, Exception> {
-        let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();
-        let tables: Vec<TableName> = self.read_view(|view| {
-            let with = view.tables.iter().filter(|(_, table)| table.regions.iter().any(has_parents));
-            with.map(|(name, _)| name.clone()).collect()
-        });
         let mut count = 0;
-        for table in tables {
+        for table in self.tables_with_parents() {
             let (collected, tally) = std::sync::mpsc::channel();
             let name = table.clone();
             let id = self.submit(ProcedureKind::CollectParents, &table, None, move |master, _| {
@@ -38,6 +33,31 @@ impl Master {
             count += tally.try_recv().unwrap_or(0);
         }
         Ok(count)
+    }
+
+    /// Submits the deletion of the parents that nobody needs, and waits for nothing. A table with another procedure is left for
+    /// the next call: one that waits would let everything that comes after it wait, too.
+    pub(crate) fn submit_collections(self: &Arc<Self>) -> Result<(), Exception> {
+        for table in self.tables_with_parents() {
+            if self.procedures.is_busy(&table) {
+                continue;
+            }
+            let name = table.clone();
+            self.submit(ProcedureKind::CollectParents, &table, None, move |master, _| {
+                master.collect_parents_of(&name).map(drop).inspect_err(|cause| {
+                    tracing::warn!(table = %name, %cause, "parents of splits and merges were not collected; it is tried again");
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn tables_with_parents(&self) -> Vec<TableName> {
+        let has_parents = |row: &RegionRow| row.region.is_split() || !row.merged_from.is_empty();
+        self.read_view(|view| {
+            let with = view.tables.iter().filter(|(_, table)| table.regions.iter().any(has_parents));
+            with.map(|(name, _)| name.clone()).collect()
+        })
     }
 
     /// Deletes the parents of one table. No other procedure of the table runs meanwhile.

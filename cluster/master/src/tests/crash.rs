@@ -13,6 +13,7 @@ use storage::{Files, Kind, Outcome};
 
 use super::fake::{Life, name, pb_name, schema};
 use super::snapshots::{clone, names, take};
+use crate::procedure::ProcedureKind;
 use crate::view::covers_all_rows;
 
 type Change = fn(&Life) -> Result<(), Exception>;
@@ -301,6 +302,29 @@ fn merge_all(life: &Life) -> Result<(), Exception> {
     let specifier =
         |name: &proto::EncodedName| pb::RegionSpecifier { r#type: 2, value: name.as_str().to_owned().into() };
     life.done(life.master.merge_regions(&serving.iter().map(specifier).collect::<Vec<_>>(), true, None))
+}
+
+/// The chores have one thread. While one of them waits, no region is opened again, and no change is carried on.
+#[test]
+fn the_chore_that_collects_parents_waits_for_no_procedure() {
+    let life = Life::first();
+    table(&life).expect("created");
+    merge(&life).expect("merged");
+    life.servers.compact(&region_at(&life, ""));
+    let (end, ended) = std::sync::mpsc::channel();
+    let long = life.master.submit(ProcedureKind::Flush, &name("t"), None, move |_, _| {
+        let _ended = ended.recv();
+        Ok(())
+    });
+    long.expect("submitted");
+    life.master.submit_collections().expect("submitted");
+    assert_eq!(life.master.procedures.unfinished(), 1, "nothing waits behind the long procedure");
+    end.send(()).expect("it waits");
+    life.master.procedures.wait_idle();
+    life.master.submit_collections().expect("submitted");
+    life.master.procedures.wait_idle();
+    let row = life.master.read_view(|view| view.tables[&name("t")].regions[0].clone());
+    assert!(row.merged_from.is_empty(), "nothing is known of the parents");
 }
 
 #[test]
