@@ -143,8 +143,8 @@ impl AdminService {
         let request: pb::GetStoreFileRequest = call.decode()?;
         let region = self.server.regions().find(&request.region)?;
         let names = region.file_names(&request.family).map_err(|error| self.server.exception(&error))?;
-        let place = self.server.foundation().files.place();
-        let store_file = names.iter().map(|name| format!("file:{place}/{}", name.as_str())).collect();
+        let paths = self.server.source_paths();
+        let store_file = names.iter().map(|name| paths.url(name)).collect();
         Ok(Reply::of(&pb::GetStoreFileResponse { store_file }))
     }
 

@@ -106,7 +106,11 @@ impl Number {
     fn is_greater(self, other: Number) -> bool {
         match (self, other) {
             (Number::Long(one), Number::Long(two)) => one > two,
-            (Number::Double(one), Number::Double(two)) => one.total_cmp(&two).is_gt(),
+            (Number::Double(one), Number::Double(two)) => {
+                // As in Java, every NaN is greater than all other numbers, also one with the bit of the sign.
+                let canonical = |number: f64| if number.is_nan() { f64::NAN } else { number };
+                canonical(one).total_cmp(&canonical(two)).is_gt()
+            }
             (Number::Decimal(one), Number::Decimal(two)) => one.is_greater(two),
             _ => false,
         }
@@ -293,7 +297,12 @@ mod tests {
             double(1.5).square().and_then(|square| square.plus(double(0.25))),
             Some(Number::Double(2.5))
         );
-        assert!(double(f64::NAN).is_greater(double(f64::INFINITY)) && double(0.0).is_greater(double(-0.0)));
+        assert!(double(0.0).is_greater(double(-0.0)));
+        let nans = [f64::NAN, f64::from_bits(0xfff8_0000_0000_0000)];
+        for nan in nans.map(double) {
+            assert!(nan.is_greater(double(f64::INFINITY)) && !double(f64::NEG_INFINITY).is_greater(nan));
+            assert!(nans.into_iter().all(|other| !nan.is_greater(double(other))), "all are equal");
+        }
         assert!(Interpreter::of("com.example.MyInterpreter").is_err());
     }
 }
