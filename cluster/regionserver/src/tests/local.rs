@@ -218,13 +218,13 @@ fn a_region_that_is_closed_on_a_full_disk_has_its_rows_when_it_is_opened_again()
         let refused = done(servers.open(&name, order(2))).expect_err("the disk is full");
         assert!(refused.message.contains("no space left"), "{refused}");
         assert!(bench.server.background.memory() > 0);
+        bench.place.set_bytes_max(None);
         let (bench, servers) = if is_killed {
             drop(servers);
             let bench = bench.kill_and_open(&[]);
             let servers = self::servers(&bench).0;
             (bench, servers)
         } else {
-            bench.place.set_bytes_max(None);
             (bench, servers)
         };
         done(servers.open(&name, order(3))).expect("opens");
