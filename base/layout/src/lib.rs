@@ -24,8 +24,8 @@ use storage::{FileName, Files, Kind, swap_confirmed};
 
 pub use region_content::RegionContent;
 pub use snapshots::{
-    SnapshotObjects, deleted_snapshot, is_of_old_snapshot, running_snapshot, running_snapshot_folder,
-    snapshot, snapshot_info, snapshot_manifest, snapshot_objects, snapshots,
+    SnapshotObjects, TOMBSTONE_BYTES, deleted_snapshot, is_of_old_snapshot, is_tombstone, running_snapshot,
+    running_snapshots, snapshot, snapshot_info, snapshot_manifest, snapshot_objects, snapshots, tombstones,
 };
 
 /// The name of the file in a region's folder that says which region it is.

@@ -4,8 +4,14 @@
 //! .hbase-snapshot/<name>/.snapshotinfo         SnapshotDescription; without this object there is no snapshot
 //! .hbase-snapshot/<name>/data.manifest         SnapshotDataManifest; written before, deleted after
 //! .hbase-snapshot/<name>/.deleted              exists for a moment while a snapshot is deleted
-//! .hbase-snapshot/.tmp/<name>/.snapshotinfo    SnapshotDescription of a snapshot that is being taken or exported to here
+//! .hbase-snapshot/.tmp/<name>.<number>/.snapshotinfo
+//!                                              SnapshotDescription of a snapshot that is being taken
+//! .hbase-snapshot/.tmp/<name>/…                a snapshot that HBase is taking or exporting to here
 //! ```
+//!
+//! In storage that several processes reach, `.snapshotinfo` and `data.manifest` are never deleted, because a DELETE has no
+//! condition: one that arrives late would delete the objects of a later snapshot of that name. A deletion replaces each by a
+//! [tombstone](is_tombstone), on the condition that nobody has replaced it since, and so does the next snapshot of that name.
 //!
 //! HBase builds a snapshot in `.tmp` and renames the folder. Object stores cannot rename, so `.snapshotinfo` is written
 //! last: HBase's readers ignore a folder without it. Each object appears whole or not at all.
@@ -45,14 +51,32 @@ pub fn deleted_snapshot(name: &str) -> FileName {
     snapshot(name).join(".deleted")
 }
 
-/// Returns the folder of a snapshot that is being taken.
-pub fn running_snapshot_folder(name: &str) -> FileName {
-    running().join(name)
+/// Returns the folder of all snapshots that are being taken.
+pub fn running_snapshots() -> FileName {
+    running()
 }
 
-/// Returns the object that says that a snapshot is being taken.
+/// Returns the object that says that a snapshot is being taken, in the folder `name` of [`running_snapshots`].
 pub fn running_snapshot(name: &str) -> FileName {
-    running_snapshot_folder(name).join(".snapshotinfo")
+    running().join(name).join(".snapshotinfo")
+}
+
+/// Size in bytes of a tombstone. Its bytes are random, so no two tombstones are the same version of an object.
+pub const TOMBSTONE_BYTES: usize = 8;
+
+/// Whether an object of this size in place of a `.snapshotinfo` or a `data.manifest` says that the snapshot was deleted. Both
+/// messages are larger: they have at least a name and a table, and a time or a schema.
+pub fn is_tombstone(size: u64) -> bool {
+    size == TOMBSTONE_BYTES as u64
+}
+
+/// Returns the names of all tombstones. No server runs.
+pub fn tombstones(files: &dyn Files) -> storage::Result<Vec<FileName>> {
+    let entries = files.list(&snapshots())?.into_iter();
+    let is_one = |name: &FileName, size| {
+        matches!(name.last(), ".snapshotinfo" | "data.manifest") && is_tombstone(size)
+    };
+    Ok(entries.filter(|entry| is_one(&entry.name, entry.size)).map(|entry| entry.name).collect())
 }
 
 /// The objects of all snapshots, as found by a listing.
@@ -98,7 +122,8 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
         else {
             continue;
         };
-        if folder.starts_with('.') {
+        let may_be_tombstone = matches!(rest, ".snapshotinfo" | "data.manifest");
+        if folder.starts_with('.') || (may_be_tombstone && is_tombstone(entry.size)) {
             continue;
         }
         let (has_info, has_manifest, is_old) = folders.entry(folder.to_owned()).or_default();
@@ -126,6 +151,23 @@ pub fn snapshot_objects(files: &dyn Files) -> storage::Result<SnapshotObjects> {
 mod tests {
     use super::*;
     use storage::Memory;
+
+    #[test]
+    fn a_tombstone_is_no_snapshot() {
+        let files = Memory::with(storage::Capabilities::NONE);
+        for name in [snapshot_info("gone"), snapshot_manifest("gone"), snapshot_info("half")] {
+            files.swap(&name, None, b"12345678").expect("the disk works");
+        }
+        files.swap(&snapshot_manifest("half"), None, b"x").expect("the disk works");
+        let found = snapshot_objects(&files).expect("listed");
+        assert_eq!((found.complete.len(), found.without_manifest.len()), (0, 0));
+        assert_eq!(
+            (found.incomplete, found.manifests),
+            (vec!["half".to_owned()], vec![snapshot_manifest("half")])
+        );
+        let ended = [snapshot_info("gone"), snapshot_manifest("gone"), snapshot_info("half")];
+        assert_eq!(tombstones(&files).expect("listed"), ended);
+    }
 
     #[test]
     fn a_folder_without_its_info_is_incomplete() {

@@ -9,7 +9,7 @@
 //!    HBase counts all files in the folder there.
 //! 3. Link MOB files of other tables, which the store files of clones name: HBase's cleaners know them by their links.
 //! 4. Write `MasterData` again.
-//! 5. Delete this project's log and its own small objects.
+//! 5. Delete this project's log and its own small objects, also the tombstones of deleted snapshots.
 //! 6. The caller deletes the version file of this project. From then on the root is HBase's.
 //!
 //! After a crash before the last step the root is still this project's, and all steps may be repeated.
@@ -53,8 +53,8 @@ pub fn hand_back(files: &Arc<dyn Files>, log: &Arc<dyn Files>, world: &World) ->
     delete_own_logs(&**log)?;
     archive_logs(&**files, &**log)?;
     delete_folder(&**files, "bellows")?;
-    for note in notes {
-        files.delete(&note)?;
+    for name in notes.into_iter().chain(layout::tombstones(&**files)?) {
+        files.delete(&name)?;
     }
     files.delete(&FileName::new("bellows.wal"))?;
     Ok(log.delete(&FileName::new("bellows.wal.of"))?)

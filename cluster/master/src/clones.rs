@@ -35,12 +35,9 @@ use storage::Kind;
 use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::{NonceKey, ProcedureId, ProcedureKind};
-use crate::snapshots::{INFO_BYTES_MAX, check_name, does_not_exist};
+use crate::snapshots::{INFO_BYTES_MAX, MANIFEST_BYTES_MAX, check_name, does_not_exist};
 use crate::view::TableEntry;
 use crate::{Master, trackers};
-
-/// Maximum size of a manifest that is read, in bytes.
-const MANIFEST_BYTES_MAX: usize = 512 << 20;
 
 /// The change that makes a table from a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -386,6 +383,7 @@ impl Master {
             )
         };
         match self.files.read(&file, MANIFEST_BYTES_MAX) {
+            Ok(content) if layout::is_tombstone(content.len() as u64) => Err(does_not_exist(name)),
             Ok(content) => {
                 pb::SnapshotDataManifest::decode(&content[..]).map_err(|error| corrupt(error.to_string()))
             }

@@ -21,9 +21,10 @@
 //! region to truncate     NameBytesPair{"truncate-region"}  TableSchema  RegionInfo
 //! split or merge         NameBytesPair{"replace", step}  LongMsg count  RegionInfo of each parent
 //!                                                        LongMsg count  RegionInfo of each child
+//! deletion of a snapshot NameBytesPair{"delete-snapshot", snapshot}
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -282,6 +283,8 @@ const WHAT: &str = "unfinished change";
 const WRITTEN: &str = "written";
 /// The name of the message that has the greatest reserved number of a descriptor.
 const DESCRIPTOR: &str = "descriptor";
+/// The name of the message that has the name of a snapshot whose deletion has begun.
+const DELETE_SNAPSHOT: &str = "delete-snapshot";
 
 fn next<M: Message + Default>(bytes: &mut Bytes) -> Result<M, proto::Error> {
     M::decode_length_delimited(bytes).map_err(|cause| proto::Error::Decode { what: WHAT, cause })
@@ -294,6 +297,8 @@ struct Unfinished {
     by_key: BTreeMap<IntentKey, Intent>,
     /// The greatest reserved number of a descriptor, or 0.
     descriptor: u64,
+    /// The snapshots whose deletion has begun.
+    deleted_snapshots: BTreeSet<String>,
 }
 
 impl Content for Unfinished {
@@ -308,6 +313,11 @@ impl Content for Unfinished {
             encode_number(&mut content, DESCRIPTOR, self.descriptor);
         }
         self.by_key.values().for_each(|intent| intent.encode(&mut content));
+        for snapshot in &self.deleted_snapshots {
+            let message =
+                pb::NameBytesPair { name: DELETE_SNAPSHOT.into(), value: Some(snapshot.clone().into()) };
+            message.encode_length_delimited(&mut content).expect("a growing buffer takes any message");
+        }
         content
     }
 
@@ -315,11 +325,20 @@ impl Content for Unfinished {
         let (mut bytes, mut by_key) = (Bytes::copy_from_slice(bytes), BTreeMap::new());
         let written = decode_number(&mut bytes, WRITTEN, WHAT)?;
         let descriptor = decode_number(&mut bytes, DESCRIPTOR, WHAT)?;
+        let mut deleted_snapshots = BTreeSet::new();
         while bytes.has_remaining() {
+            let mut rest = bytes.clone();
+            let kind: pb::NameBytesPair = next(&mut rest)?;
+            if kind.name == DELETE_SNAPSHOT {
+                deleted_snapshots
+                    .insert(String::from_utf8_lossy(&kind.value.unwrap_or_default()).into_owned());
+                bytes = rest;
+                continue;
+            }
             let intent = Intent::decode(&mut bytes)?;
             by_key.insert(intent.key(), intent);
         }
-        Ok((Unfinished { by_key, descriptor }, written))
+        Ok((Unfinished { by_key, descriptor, deleted_snapshots }, written))
     }
 }
 
@@ -390,6 +409,27 @@ impl Intents {
             content.descriptor = number_min.max(content.descriptor + 1);
             content.descriptor
         })
+    }
+
+    /// Records that the deletion of a snapshot has begun. From then on the snapshot does not exist. Durable when this returns.
+    ///
+    /// Fails with [`Kind::Conflict`](storage::Kind::Conflict) if another process has taken over the intents.
+    pub(crate) fn begin_snapshot_deletion(&self, snapshot: &str) -> storage::Result<()> {
+        self.object.change(|content| {
+            content.deleted_snapshots.insert(snapshot.to_owned());
+        })
+    }
+
+    /// Records that nothing is left of a snapshot whose deletion had begun. Durable when this returns.
+    pub(crate) fn end_snapshot_deletion(&self, snapshot: &str) -> storage::Result<()> {
+        self.object.change(|content| {
+            content.deleted_snapshots.remove(snapshot);
+        })
+    }
+
+    /// Returns the names of the snapshots whose deletion has begun and has not ended.
+    pub(crate) fn deleted_snapshots(&self) -> storage::Result<BTreeSet<String>> {
+        self.object.look_confirmed(|content| content.deleted_snapshots.clone())
     }
 
     /// Removes the intent with this key. Durable when this returns.

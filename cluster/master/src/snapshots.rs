@@ -4,7 +4,7 @@
 //! folder or in the archive, until the snapshot is deleted. The layout is HBase's (`base/layout/src/snapshots.rs`).
 //!
 //! 1. The master stores an object that says that the snapshot is being taken. From now on no file of the table is
-//!    deleted.
+//!    deleted. No other snapshot, also none of that name, ever uses the name of this object.
 //! 2. Each region is flushed, if the client asked for that, and lists its files. As in HBase, the regions do this at
 //!    different moments.
 //! 3. The master writes the manifest, then `.snapshotinfo`. Now the snapshot exists.
@@ -12,6 +12,17 @@
 //!
 //! A deletion begins with `.snapshotinfo`, so a snapshot that exists is always complete. A start deletes the remains of
 //! snapshots whose taking or deletion a crash has interrupted ([`Master::discard_incomplete_snapshots`]).
+//!
+//! In storage that several processes reach, a master may hang at any step, and go on after another one has taken over and
+//! acknowledged a snapshot of the same name. A request may also arrive after a later one. So that neither does harm there:
+//!
+//! - A deletion first records an [intent](crate::intents), with which the snapshot ceases to exist. A master that was replaced
+//!   cannot record one, and the next master carries out every deletion that it finds, before it serves.
+//! - `.snapshotinfo` and `data.manifest` are never deleted but replaced by a tombstone (`base/layout/src/snapshots.rs`), each
+//!   by a swap. Before the swap the master reads the version that it expects, and *then* checks that it still owns the
+//!   intents. So that version is older than the takeover, and a later one makes the swap fail.
+//! - A new snapshot first replaces `.snapshotinfo` by another tombstone, and at last that tombstone by its description. So a
+//!   swap of an earlier snapshot fails. No two of these objects have the same bytes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,7 +35,7 @@ use prost::Message;
 use proto::catalog::TableState;
 use proto::{RegionInfo, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
-use storage::{Capability, FileName, Files, Kind, Outcome as Certainty, swap_confirmed};
+use storage::{Capability, FileName, Files, Kind, Outcome as Certainty, Version, swap_confirmed};
 
 use crate::Master;
 use crate::error::{of_proto, of_storage};
@@ -34,12 +45,14 @@ use crate::switches::Switch;
 
 /// Maximum size of a `.snapshotinfo` that is read, in bytes.
 pub(crate) const INFO_BYTES_MAX: usize = 1 << 20;
+/// Maximum size of a manifest that is read, in bytes.
+pub(crate) const MANIFEST_BYTES_MAX: usize = 512 << 20;
 /// HBase's version number of snapshots that have one manifest file for all regions.
 pub(crate) const LAYOUT_VERSION: i32 = 2;
-/// The number of a snapshot's making, a field that Bellows adds to `.snapshotinfo`, where HBase ignores it.
+/// The number of a snapshot's making, a field that Bellows adds to `.snapshotinfo` and to the manifest, where HBase ignores it.
 ///
-/// A snapshot that is deleted may be taken again with the same name and creation time, which clients choose. The janitor knows
-/// a manifest by the bytes of the `.snapshotinfo` beside it, so these must differ.
+/// A snapshot that is deleted may be taken again with the same name, creation time and files. The janitor knows a manifest by
+/// the bytes of the `.snapshotinfo` beside it, and stores know a version by its bytes, so these must differ.
 #[derive(Clone, PartialEq, Message)]
 struct Making {
     #[prost(uint64, required, tag = "20000")]
@@ -141,8 +154,9 @@ impl Master {
     pub(crate) fn completed_snapshots(&self) -> Result<Vec<pb::SnapshotDescription>, Exception> {
         self.check_snapshots_enabled()?;
         let objects = layout::snapshot_objects(&**self.snapshot_files()).map_err(of_storage)?;
+        let deleted = self.intents.deleted_snapshots().map_err(of_storage)?;
         let mut found = Vec::new();
-        for name in objects.complete {
+        for name in objects.complete.into_iter().filter(|name| !deleted.contains(name)) {
             match self.read_snapshot_info(&name) {
                 Ok(info) => found.extend(info),
                 Err(cause) => tracing::error!(snapshot = name, %cause, "the snapshot is not listed"),
@@ -156,11 +170,30 @@ impl Master {
         self.check_snapshots_enabled()?;
         check_name(name)?;
         let _alone = self.snapshot_use.lock();
-        if self.snapshot_info(name)?.is_none() {
+        // An earlier deletion of this snapshot may have failed after its first step.
+        let has_begun = self.intents.deleted_snapshots().map_err(of_storage)?.contains(name);
+        if !has_begun && self.snapshot_info(name)?.is_none() {
             return Err(does_not_exist(name));
         }
         self.check_unused(name)?;
-        self.remove_snapshot(name).map_err(of_storage)
+        if self.is_shared() {
+            self.intents.begin_snapshot_deletion(name).map_err(of_storage)?;
+            self.finish_snapshot_deletion(name)
+        } else {
+            self.remove_snapshot(name)
+        }
+        .map_err(of_storage)
+    }
+
+    /// Carries out a deletion whose intent is stored.
+    fn finish_snapshot_deletion(&self, name: &str) -> storage::Result<()> {
+        self.remove_snapshot(name)?;
+        self.intents.end_snapshot_deletion(name)
+    }
+
+    /// Whether other processes reach the storage.
+    fn is_shared(&self) -> bool {
+        !self.files.capabilities().has(Capability::OneProcess)
     }
 
     /// Deletes snapshots whose time to live is over, and returns their number. Does nothing if snapshots or their
@@ -195,23 +228,30 @@ impl Master {
         ttl_ms > 0 && snapshot.creation_time().saturating_add(ttl_ms) < self.world.now().0
     }
 
-    /// Deletes the remains of snapshots whose taking or deletion a crash has interrupted.
+    /// Finishes deletions of snapshots that have begun, and deletes the remains of snapshots whose taking a crash has
+    /// interrupted.
     pub(crate) fn discard_incomplete_snapshots(&self) -> storage::Result<()> {
-        let objects = layout::snapshot_objects(&*self.files)?;
-        let running = objects.running.iter().chain(&objects.manifests).filter_map(|object| {
-            let folder = object.parent()?;
-            (folder == layout::running_snapshot_folder(folder.last())).then(|| folder.last().to_owned())
-        });
-        for name in running.chain(objects.incomplete.clone()).collect::<std::collections::BTreeSet<_>>() {
-            tracing::info!(snapshot = name, "what was left of an incomplete snapshot is deleted");
-            self.discard_snapshot(&name)?;
+        for name in self.intents.deleted_snapshots()? {
+            tracing::info!(snapshot = name, "the deletion of a snapshot that was interrupted is finished");
+            self.finish_snapshot_deletion(&name)?;
         }
-        Ok(())
+        for name in layout::snapshot_objects(&*self.files)?.incomplete {
+            tracing::info!(snapshot = name, "what was left of an incomplete snapshot is deleted");
+            self.remove_snapshot(&name)?;
+        }
+        let running = self.files.list(&layout::running_snapshots())?;
+        if running.is_empty() {
+            return Ok(());
+        }
+        // A master that has taken over may be taking a snapshot, whose object would be in the list.
+        self.intents.check_owner()?;
+        running.iter().try_for_each(|entry| self.files.delete(&entry.name))
     }
 
     /// Returns the description of a snapshot; `None` if there is no complete snapshot of that name.
     pub(crate) fn snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
-        if !has_manifest(&**self.snapshot_files(), name).map_err(of_storage)? {
+        let is_deleted = self.intents.deleted_snapshots().map_err(of_storage)?.contains(name);
+        if is_deleted || !has_manifest(&**self.snapshot_files(), name).map_err(of_storage)? {
             return Ok(None);
         }
         self.read_snapshot_info(name)
@@ -221,6 +261,7 @@ impl Master {
     fn read_snapshot_info(&self, name: &str) -> Result<Option<pb::SnapshotDescription>, Exception> {
         let file = layout::snapshot_info(name);
         match self.snapshot_files().read(&file, INFO_BYTES_MAX) {
+            Ok(content) if layout::is_tombstone(content.len() as u64) => Ok(None),
             Ok(content) => pb::SnapshotDescription::decode(&content[..]).map(Some).map_err(|error| {
                 Exception::new(
                     class::CORRUPTED_SNAPSHOT,
@@ -341,8 +382,9 @@ impl Master {
         if self.snapshot_info(&snapshot.name)?.is_some() {
             return Err(already_stored(&snapshot.name));
         }
-        self.discard_snapshot(&snapshot.name).map_err(of_storage)?;
-        let running = layout::running_snapshot(&snapshot.name);
+        let places = self.clear_places(&snapshot.name).map_err(of_storage)?;
+        let running = format!("{}.{:016x}", snapshot.name, self.world.random());
+        let running = layout::running_snapshot(&running);
         let marked =
             swap_confirmed(&*self.files, &running, None, &snapshot.encode_to_vec()).map_err(of_storage);
         let listed: Result<Vec<_>, Exception> = marked.and_then(|_| {
@@ -365,15 +407,17 @@ impl Master {
             Ok(manifests.into_inner().into_values().collect())
         });
         let listed = listed.map_err(|cause| (cause, Certainty::DidNotHappen));
-        let written = listed.and_then(|regions| self.write_snapshot(&snapshot, &table, regions));
+        let written = listed.and_then(|regions| self.write_snapshot(&snapshot, &table, regions, places));
         match &written {
             Err((cause, Certainty::MayHaveHappened)) => tracing::error!(
                 snapshot = snapshot.name, %cause,
                 "it is unknown whether the snapshot is complete; the next start decides, and the table's files are kept until then"
             ),
             _ => {
-                // If the snapshot is complete, this deletes only the object that says that it is being taken.
-                if let Err(cause) = self.discard_snapshot(&snapshot.name) {
+                let remains = if written.is_ok() { Ok(()) } else { self.remove_snapshot(&snapshot.name) };
+                // Also a master that was replaced deletes this object, which only its snapshot uses.
+                let marker = self.files.delete(&running);
+                if let Err(cause) = remains.and(marker) {
                     tracing::warn!(snapshot = snapshot.name, %cause,
                         "what is left of taking the snapshot is deleted at the next start; files of the table stay until then");
                 }
@@ -389,6 +433,7 @@ impl Master {
         snapshot: &pb::SnapshotDescription,
         table: &TableDescriptor,
         region_manifests: Vec<pb::SnapshotRegionManifest>,
+        places: Places,
     ) -> Result<(), (Exception, Certainty)> {
         let mut table = table.clone();
         if let Some(bytes) = snapshot.max_file_size.filter(|bytes| *bytes > 0)
@@ -397,40 +442,45 @@ impl Master {
             table.attributes_mut().set(MAX_FILESIZE.into(), bytes.to_string().into());
         }
         let manifest = pb::SnapshotDataManifest { table_schema: (&table).into(), region_manifests };
+        let making = Making { number: self.world.random() }.encode_to_vec();
         let place = layout::snapshot_manifest(&snapshot.name);
-        swap_confirmed(&*self.files, &place, None, &manifest.encode_to_vec())
+        let manifest = [manifest.encode_to_vec(), making.clone()].concat();
+        swap_confirmed(&*self.files, &place, places.manifest.as_ref(), &manifest)
             .map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
-        // If another master has taken over, it may have deleted the manifest before this one writes `.snapshotinfo`. So a
-        // snapshot counts only with both, and both may only exist if the manifest was there before the other master came.
+        // A master that takes over replaces the manifests of incomplete snapshots. So a snapshot counts only with both objects,
+        // and both may only exist if the manifest was there before the other master came.
         self.intents.check_owner().map_err(|error| (of_storage(error), Certainty::DidNotHappen))?;
         let place = layout::snapshot_info(&snapshot.name);
-        let making = Making { number: self.clock.next().0 };
-        let info = [snapshot.encode_to_vec(), making.encode_to_vec()].concat();
-        swap_confirmed(&*self.files, &place, None, &info)
+        let info = [snapshot.encode_to_vec(), making].concat();
+        swap_confirmed(&*self.files, &place, places.info.as_ref(), &info)
             .map(drop)
             .map_err(|error| (of_storage(error.clone()), error.outcome()))
     }
 
-    /// Deletes the objects of an incomplete snapshot. If the snapshot is complete, deletes only the object that says
-    /// that it is being taken.
-    fn discard_snapshot(&self, name: &str) -> storage::Result<()> {
-        let has_info = exists(&*self.files, &layout::snapshot_info(name))?;
-        if !has_info || !has_manifest(&*self.files, name)? {
+    /// Deletes what is left of an incomplete snapshot, and returns what a new one of that name replaces.
+    fn clear_places(&self, name: &str) -> storage::Result<Places> {
+        if !self.is_shared() {
             self.remove_snapshot(name)?;
+            return Ok(Places::default());
         }
-        for entry in self.files.list(&layout::running_snapshot_folder(name))? {
-            self.files.delete(&entry.name)?;
+        // Waits for the end of a deletion of this name, or finishes one that has failed.
+        let _alone = self.snapshot_use.lock();
+        if self.intents.deleted_snapshots()?.contains(name) {
+            self.finish_snapshot_deletion(name)?;
         }
-        Ok(())
+        self.bury(name, true)
     }
 
-    /// Deletes a snapshot, if it exists. Once the deletion of `.snapshotinfo` is durable, the other objects are
-    /// garbage.
+    /// Deletes a snapshot, if it exists.
     fn remove_snapshot(&self, name: &str) -> storage::Result<()> {
+        if self.is_shared() {
+            return self.bury(name, false).map(drop);
+        }
         let objects = self.files.list(&layout::snapshot(name))?;
         if objects.is_empty() {
             return Ok(());
         }
+        // Once the deletion of `.snapshotinfo` is durable, the other objects are garbage.
         self.files.delete(&layout::snapshot_info(name))?;
         let deleted = layout::deleted_snapshot(name);
         storage::make_deletions_durable(&*self.files, &deleted)?;
@@ -439,26 +489,79 @@ impl Master {
         }
         self.files.delete(&deleted)
     }
+
+    /// Replaces the objects of a snapshot by tombstones, first `.snapshotinfo`, and returns their versions. With `again`, replaces
+    /// a `.snapshotinfo` that is a tombstone or does not exist, too.
+    fn bury(&self, name: &str, again: bool) -> storage::Result<Places> {
+        let (info, manifest) = (layout::snapshot_info(name), layout::snapshot_manifest(name));
+        let found = (Found::load(&*self.files, &info)?, Found::load(&*self.files, &manifest)?);
+        // Only HBase writes other objects there, so no later snapshot has any of these names.
+        let others = self.files.list(&layout::snapshot(name))?;
+        let others = others.iter().filter(|entry| entry.name != info && entry.name != manifest);
+        self.intents.check_owner()?;
+        let tombstone = |name: &FileName, version: Option<&Version>| {
+            let bytes: [u8; layout::TOMBSTONE_BYTES] = self.world.random().to_be_bytes();
+            swap_confirmed(&*self.files, name, version, &bytes).map(Some)
+        };
+        let mut places = Places { info: found.0.version, manifest: found.1.version };
+        // A master that was replaced may have written the manifest, and may be about to write the `.snapshotinfo`.
+        if again || found.0.counts || found.1.counts {
+            places.info = tombstone(&info, places.info.as_ref())?;
+        }
+        if found.1.counts {
+            places.manifest = tombstone(&manifest, places.manifest.as_ref())?;
+        }
+        for entry in others {
+            self.files.delete(&entry.name)?;
+        }
+        Ok(places)
+    }
+}
+
+/// The versions of the objects that a new snapshot replaces; `None` if there is no object.
+#[derive(Default)]
+struct Places {
+    info: Option<Version>,
+    manifest: Option<Version>,
+}
+
+/// An object of a snapshot.
+struct Found {
+    /// `None` if there is no object.
+    version: Option<Version>,
+    /// Whether there is an object that is no tombstone.
+    counts: bool,
+}
+
+impl Found {
+    fn load(files: &dyn Files, name: &FileName) -> storage::Result<Found> {
+        match files.load(name, MANIFEST_BYTES_MAX) {
+            Ok(object) => {
+                let counts = !layout::is_tombstone(object.content.len() as u64);
+                Ok(Found { version: Some(object.version), counts })
+            }
+            Err(error) if error.kind() == Kind::NotFound => Ok(Found { version: None, counts: false }),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Whether a snapshot has its manifest, or need not be asked: a manifest that is gone is damage, and one that never was is that
 /// of an older format of HBase. Both are reported when the manifest is read. See [`layout::SnapshotObjects::incomplete`].
 fn has_manifest(files: &dyn Files, name: &str) -> storage::Result<bool> {
-    let is_alone = files.capabilities().has(Capability::OneProcess);
-    if is_alone || exists(files, &layout::snapshot_manifest(name))? {
+    if files.capabilities().has(Capability::OneProcess) {
         return Ok(true);
+    }
+    match files.read(&layout::snapshot_manifest(name), layout::TOMBSTONE_BYTES) {
+        Ok(content) if layout::is_tombstone(content.len() as u64) => return Ok(false),
+        Ok(_) => return Ok(true),
+        Err(error) if error.kind() == Kind::TooLarge => return Ok(true),
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error),
     }
     let folder = layout::snapshot(name);
     let objects = files.list(&folder)?;
     Ok(objects.iter().any(|entry| entry.name.below(&folder).is_some_and(layout::is_of_old_snapshot)))
-}
-
-fn exists(files: &dyn Files, name: &FileName) -> storage::Result<bool> {
-    match files.open(name) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == Kind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// Adds the files of a region to the regions of a manifest, by their names. All regions of a table list their MOB files as

@@ -861,7 +861,8 @@ impl Life {
     ) -> Result<(Life, UnopenedTables), Error> {
         let servers = FakeServers::new(files.clone(), durable.clone());
         let name = "localhost,16000,1".parse().expect("a server's name");
-        let world = World::simulated(1, WallTime(time));
+        // No two masters draw the same numbers.
+        let world = World::simulated(time.unsigned_abs(), WallTime(time));
         let mirrored = Arc::new(MirroredStates::default());
         // Failed steps are not retried, so that a failure that a test injects stays visible.
         let mut options = Options {

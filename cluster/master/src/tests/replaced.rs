@@ -23,9 +23,35 @@ type Pause = (u64, Box<dyn FnOnce() + Send>);
 struct Interruptible {
     below: Memory,
     pause: Arc<Mutex<Option<Pause>>>,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+/// A request that the storage may carry out again at any later time.
+#[derive(Clone)]
+enum Sent {
+    Swap(FileName, Option<Version>, Vec<u8>),
+    Delete(FileName),
 }
 
 impl Interruptible {
+    fn over(below: &Memory) -> Interruptible {
+        Interruptible { below: below.clone(), pause: Arc::default(), sent: Arc::default() }
+    }
+
+    /// Carries out again every request about snapshots that was sent, the oldest first.
+    fn deliver_again(&self) {
+        let of_snapshots = |name: &FileName| name.as_str().starts_with(".hbase-snapshot");
+        for sent in self.sent.lock().clone() {
+            match sent {
+                Sent::Swap(name, expected, new) if of_snapshots(&name) => {
+                    let _refused = self.below.swap(&name, expected.as_ref(), &new);
+                }
+                Sent::Delete(name) if of_snapshots(&name) => self.below.delete(&name).expect("deleted"),
+                Sent::Swap(..) | Sent::Delete(_) => {}
+            }
+        }
+    }
+
     /// Counts a call that changes something, and lets the other process run if it is the chosen one.
     fn call(&self) {
         let mut pause = self.pause.lock();
@@ -65,15 +91,18 @@ impl Files for Interruptible {
 
     fn delete(&self, name: &FileName) -> Result<()> {
         self.call();
+        self.sent.lock().push(Sent::Delete(name.clone()));
         self.below.delete(name)
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
+        self.call();
         self.below.load(name, bytes_max)
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         self.call();
+        self.sent.lock().push(Sent::Swap(name.clone(), expected.cloned(), new.to_vec()));
         self.below.swap(name, expected, new)
     }
 
@@ -115,7 +144,7 @@ fn successor(files: &Memory, durable: &Durable) -> Life {
 /// had at last, and the number that the next start finds.
 fn alter_across(call: u64, meanwhile: fn(&Life)) -> (bool, u32, u32) {
     let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
-    let files = Interruptible { below: memory.clone(), pause: Arc::default() };
+    let files = Interruptible::over(&memory);
     let first = Life::over(memory.clone(), Arc::new(files.clone()), durable.clone(), TIME, |_| {})
         .expect("it starts");
     first.create("t", &["f"], &[]).expect("created");
@@ -200,7 +229,7 @@ fn a_replaced_master_accepts_no_procedure() {
 /// whether it was stopped.
 fn snapshot_across(call: u64) -> bool {
     let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
-    let files = Interruptible { below: memory.clone(), pause: Arc::default() };
+    let files = Interruptible::over(&memory);
     let first = Life::over(memory.clone(), Arc::new(files.clone()), durable.clone(), TIME, |_| {})
         .expect("it starts");
     first.create("t", &["f"], &[]).expect("created");
@@ -221,12 +250,105 @@ fn snapshot_across(call: u64) -> bool {
     }
     assert!(is_whole(), "stopped at call {call}");
     next.master.delete_snapshot("s").expect("deleted");
-    assert!(names(&next).is_empty() && memory.list(&layout::snapshots()).expect("listed").is_empty());
+    assert!(names(&next).is_empty() && has_only_tombstones(&memory));
     true
+}
+
+/// Whether nothing is left of any snapshot but tombstones.
+fn has_only_tombstones(memory: &Memory) -> bool {
+    let objects = memory.list(&layout::snapshots()).expect("listed");
+    objects.len() == layout::tombstones(memory).expect("listed").len()
 }
 
 #[test]
 fn a_snapshot_of_a_replaced_master_is_whole_or_does_not_exist() {
     let calls = (0..).find(|call| !snapshot_across(*call)).expect("a snapshot has fewer than 2^64 calls");
     assert!(calls > 6, "{calls}");
+}
+
+/// What a replaced master does with snapshots, as a call of a client or by itself.
+type Act = fn(&Life);
+
+/// Begins `act` with a complete snapshot, and stops the master at the given call. Then another master starts, deletes the
+/// snapshot if it exists, and takes another one of the same name. The first master goes on. Returns whether it was stopped.
+fn taken_again_across(call: u64, act: Act) -> bool {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let files = Interruptible::over(&memory);
+    let first = Life::over(memory.clone(), Arc::new(files.clone()), durable.clone(), TIME, |_| {})
+        .expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    take(&first, "s", "t").expect("taken");
+    let next = Arc::new(Mutex::new(None));
+    let (shown, place, rows) = (Arc::clone(&next), memory.clone(), durable.clone());
+    let run = move || {
+        let next = successor(&place, &rows);
+        if !names(&next).is_empty() {
+            next.master.delete_snapshot("s").expect("deleted");
+        }
+        take(&next, "s", "t").expect("taken");
+        *shown.lock() = Some(next);
+    };
+    *files.pause.lock() = Some((call, Box::new(run)));
+    act(&first);
+    first.master.procedures.wait_idle();
+    let next = next.lock().take();
+    let Some(next) = next else { return false };
+    for _ in 0..2 {
+        assert_eq!(names(&next), ["s"], "stopped at call {call}");
+        next.master.snapshot_manifest("s").expect("whole");
+        files.deliver_again();
+    }
+    let later = Life::at(memory.clone(), durable, TIME + 60_000).expect("it starts");
+    assert_eq!(names(&later), ["s"], "stopped at call {call}");
+    true
+}
+
+#[test]
+fn a_replaced_master_deletes_no_snapshot_that_its_successor_has_acknowledged() {
+    let delete: Act = |first| _ = first.master.delete_snapshot("s");
+    let delete_and_take: Act = |first| {
+        if first.master.delete_snapshot("s").is_ok() {
+            let _unknown = first.master.snapshot(request("s", "t"), None);
+        }
+    };
+    let start: Act = |first| _ = first.master.discard_incomplete_snapshots();
+    for (act, calls_min) in [(delete, 4), (delete_and_take, 12), (start, 1)] {
+        let calls = (0..).find(|call| !taken_again_across(*call, act)).expect("fewer than 2^64 calls");
+        assert!(calls > calls_min, "{calls}");
+    }
+}
+
+/// A call may wait in the socket of a server that hangs, until another one has taken over.
+#[test]
+fn a_replaced_master_carries_out_no_deletion_of_a_snapshot() {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let first = Life::at(memory.clone(), durable.clone(), TIME).expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    let old = pb::SnapshotDescription { ttl: Some(1), creation_time: Some(1), ..request("old", "t") };
+    first.done(first.master.snapshot(old, None)).expect("taken");
+    take(&first, "s", "t").expect("taken");
+    let next = successor(&memory, &durable);
+    next.master.delete_snapshot("s").expect("deleted");
+    take(&next, "s", "t").expect("taken");
+    first.master.delete_snapshot("s").expect_err("it was replaced");
+    assert_eq!(first.master.delete_expired_snapshots().unwrap_or(0), 0);
+    assert_eq!(names(&next), ["old", "s"]);
+    next.master.snapshot_manifest("s").expect("whole");
+}
+
+/// The deletion has no answer, but has begun, so the next master finishes it.
+#[test]
+fn a_deletion_that_has_begun_is_finished_by_the_next_master() {
+    let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+    let first = Life::at(memory.clone(), durable.clone(), TIME).expect("it starts");
+    first.create("t", &["f"], &[]).expect("created");
+    take(&first, "s", "t").expect("taken");
+    first.master.intents.begin_snapshot_deletion("s").expect("stored");
+    assert!(names(&first).is_empty() && first.master.snapshot_info("s").expect("readable").is_none());
+    take(&first, "s", "t").expect("the deletion is finished first");
+    assert_eq!(names(&first), ["s"]);
+    first.master.intents.begin_snapshot_deletion("s").expect("stored");
+    let next = successor(&memory, &durable);
+    assert!(names(&next).is_empty() && has_only_tombstones(&memory));
+    assert!(next.master.intents.deleted_snapshots().expect("readable").is_empty());
 }

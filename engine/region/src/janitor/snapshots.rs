@@ -51,9 +51,10 @@ impl Snapshots {
         Ok(Some(all))
     }
 
+    /// Returns the content of an object; `None` if it is gone, or was replaced by a tombstone.
     fn read(&self, name: &FileName, bytes_max: usize) -> Result<Option<Vec<u8>>> {
         match self.files.read(name, bytes_max) {
-            Ok(content) => Ok(Some(content)),
+            Ok(content) => Ok(Some(content).filter(|content| !layout::is_tombstone(content.len() as u64))),
             Err(error) if error.kind() == Kind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -191,7 +191,8 @@ fn all_files_of_a_table_stay_if_a_snapshot_of_it_has_no_manifest() {
         for name in &names {
             server.files.swap(&of_region.join(name), None, b"").expect("the disk works");
         }
-        let info = pb::SnapshotDescription { table: Some("ns:t".into()), ..Default::default() };
+        let info =
+            pb::SnapshotDescription { name: "s".into(), table: Some("ns:t".into()), ..Default::default() };
         server.files.swap(&layout::snapshot_info("s"), None, &info.encode_to_vec()).expect("the disk works");
         let folder = Server::folder(region.info()).join("f");
         for region in [region, other] {
