@@ -66,7 +66,7 @@ pub use counters::{Counters, Snapshot};
 pub use local::LocalServers;
 pub use options::Options;
 pub use regions::{MovedTo, OnlineRegions};
-pub use replica::{Primary, Replica, ReplicaOptions};
+pub use replica::{LogPlace, PLACE_PERIOD, Primary, Replica, ReplicaOptions};
 pub use request::filter_of;
 pub use server::{Foundation, RegionServer};
 pub use services::services;

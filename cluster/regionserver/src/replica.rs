@@ -15,6 +15,11 @@
 //!    `hbase.master.hfilecleaner.ttl`, so this happens only to a replica that was suspended. If a log file was deleted
 //!    before it was read, all regions are opened again.
 //!
+//! 5. **Another log.** An operator may let the primary begin its log in [another place](LogPlace), or anew in the same one.
+//!    Then nothing is ever written to the log that the replica reads. So a round looks for that when a client waits, and
+//!    when the log has an end; any other round does so if that was not done for [`PLACE_PERIOD`]. All regions are then
+//!    opened again from the other log.
+//!
 //! **Lag.** A round that reaches the end of the log shows everything that was acknowledged before the round began. The
 //! lag is the time since the beginning of the last such round that left no region outdated. It does not depend on
 //! another machine's clock, and does not grow while the primary writes nothing.
@@ -44,6 +49,8 @@ const ROUNDS_MAX: usize = 10;
 /// Minimum pause between two rounds, so that a thread that opens a region need not wait for a second round, however slow
 /// the rounds are.
 const REST_MIN: Duration = Duration::from_millis(1);
+/// How often the place of the log is read while the log may grow and nothing new comes.
+pub const PLACE_PERIOD: Duration = Duration::from_secs(30);
 /// Number of threads that reopen regions.
 const OPENERS: usize = 8;
 
@@ -52,17 +59,50 @@ const OPENERS: usize = 8;
 pub struct Primary {
     /// The storage of the primary's files.
     pub files: Arc<dyn Files>,
-    /// The storage of the primary's log.
-    pub log: Arc<dyn Files>,
-    /// The folder of the log in that storage.
+    /// Where the primary's log is.
+    pub log: Arc<dyn LogPlace>,
+    /// The folder of the log in its storage.
     pub folder: FileName,
 }
 
-impl Primary {
+/// Finds the primary's log, which may be in another place after the primary has started again.
+pub trait LogPlace: Send + Sync {
+    /// Returns what the primary has recorded about the place of its log. The log is another one if this changes. Takes at
+    /// most one request.
+    fn recorded(&self) -> Result<String, String>;
+
+    /// Opens the storage of the log that is recorded now, for reading.
+    fn open(&self) -> Result<Arc<dyn Files>, String>;
+}
+
+/// A log that stays where it is.
+impl LogPlace for Arc<dyn Files> {
+    fn recorded(&self) -> Result<String, String> {
+        Ok(String::new())
+    }
+
+    fn open(&self) -> Result<Arc<dyn Files>, String> {
+        Ok(Arc::clone(self))
+    }
+}
+
+/// The log that a replica reads.
+struct PlacedLog {
+    /// What was [recorded](LogPlace::recorded) before the log was opened.
+    record: String,
+    files: Arc<dyn Files>,
+}
+
+impl PlacedLog {
+    fn open(place: &dyn LogPlace) -> wal::Result<PlacedLog> {
+        let record = place.recorded().map_err(wal::Error::Storage)?;
+        Ok(PlacedLog { record, files: place.open().map_err(wal::Error::Storage)? })
+    }
+
     /// Returns a reader of the present log, and a tail that continues after it.
-    fn look(&self) -> wal::Result<(Arc<LogReader>, LogTail)> {
-        let reader = Arc::new(LogReader::open(&self.log, &self.folder)?);
-        let tail = LogTail::after(&reader, self.folder.clone());
+    fn look(&self, folder: &FileName) -> wal::Result<(Arc<LogReader>, LogTail)> {
+        let reader = Arc::new(LogReader::open(&self.files, folder)?);
+        let tail = LogTail::after(&reader, folder.clone());
         Ok((reader, tail))
     }
 }
@@ -98,6 +138,9 @@ pub struct Replica {
     options: ReplicaOptions,
     /// Locked shared while a region is opened, and exclusively during a round.
     standstill: RwLock<()>,
+    log: Mutex<PlacedLog>,
+    /// When it was last known that the log is in its place, or that it grows.
+    placed: Mutex<Moment>,
     tail: Mutex<LogTail>,
     /// The log reader from which regions are opened. It covers the log at least up to the tail's position, because every
     /// batch of the tail is added to it.
@@ -107,6 +150,8 @@ pub struct Replica {
     after_round: Condvar,
     /// The beginning of the last round that left no region outdated.
     current: Mutex<Moment>,
+    /// Why the last round failed; `None` if it did not.
+    failure: Mutex<Option<String>>,
     pace: Mutex<Pace>,
     /// Notified when `pace` changes.
     hurried: Condvar,
@@ -116,6 +161,8 @@ pub struct Replica {
 #[derive(Default)]
 struct Pace {
     hurry: bool,
+    /// Number of threads that wait for what was acknowledged before a moment.
+    waiting: usize,
     stop: bool,
 }
 
@@ -142,9 +189,13 @@ enum Round {
 impl Replica {
     /// Reads the primary's log. Follows no region before [`start`](Replica::start).
     pub fn new(world: World, primary: Primary, options: ReplicaOptions) -> wal::Result<Arc<Replica>> {
-        let (reader, tail) = primary.look()?;
+        let log = PlacedLog::open(&*primary.log)?;
+        let (reader, tail) = log.look(&primary.folder)?;
         Ok(Arc::new(Replica {
             current: Mutex::new(world.moment()),
+            failure: Mutex::default(),
+            placed: Mutex::new(world.moment()),
+            log: Mutex::new(log),
             world,
             primary,
             options,
@@ -228,6 +279,7 @@ impl Replica {
     /// Waits until everything that the primary had acknowledged before this call is visible here. Returns `false` if
     /// that takes longer than `limit`.
     pub fn wait_current(&self, limit: Duration) -> bool {
+        let _waiting = Waiting::begin(self);
         let asked = self.world.moment();
         self.hurry();
         let mut regions = self.regions.lock();
@@ -247,8 +299,9 @@ impl Replica {
         if self.wait_current(REFRESHED_WITHIN) {
             return Ok(());
         }
+        let failure = self.failure.lock().as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
         Err(format!(
-            "this read replica is {} ms behind its primary and has not caught up within {} ms; try again",
+            "this read replica is {} ms behind its primary and has not caught up within {} ms{failure}; try again",
             self.lag().as_millis(),
             REFRESHED_WITHIN.as_millis()
         ))
@@ -265,6 +318,7 @@ impl Replica {
             let follower = self.open_follower(&opening)?;
             self.regions.lock().insert(name.clone(), Followed { follower, is_served: false, is_public });
         }
+        let _waiting = Waiting::begin(self);
         let began = self.world.moment();
         self.hurry();
         let mut regions = self.regions.lock();
@@ -339,7 +393,8 @@ impl Replica {
     fn renew_reader(&self, old: &Arc<LogReader>) -> Result<(), wal::Error> {
         let mut kept = self.reader.lock();
         if Arc::ptr_eq(&kept, old) {
-            let reader = Arc::new(LogReader::open(&self.primary.log, &self.primary.folder)?);
+            let log = Arc::clone(&self.log.lock().files);
+            let reader = Arc::new(LogReader::open(&log, &self.primary.folder)?);
             self.tail.lock().note_in(Arc::clone(&reader));
             *kept = reader;
         }
@@ -378,23 +433,41 @@ impl Replica {
     fn round(&self, server: &RegionServer) -> Round {
         let _alone = self.standstill.write();
         let began = self.world.moment();
+        // Whoever waits for this round counted itself before the round began.
+        let is_awaited = self.pace.lock().waiting > 0;
+        match self.moved(is_awaited) {
+            Ok(None) => {}
+            Ok(Some(log)) => {
+                tracing::warn!(
+                    place = log.files.place(),
+                    "the primary's log is in another place: all regions are opened again"
+                );
+                return self.begin_again(server, Some(log));
+            }
+            Err(error) => return self.failed(&error),
+        }
+        if is_awaited {
+            self.tail.lock().look_at_owner();
+        }
         let advanced = self.advance(server);
         let records = match advanced {
             Ok(records) => records,
             Err(wal::Error::Gone { number, .. }) => {
                 tracing::warn!(
                     file = number,
-                    "a file of the primary's log was deleted before it was read: all regions are opened again"
+                    "a file of the primary's log was deleted before it was read, or the log was begun anew: all regions are opened \
+                     again"
                 );
-                return self.begin_again(server);
+                return self.begin_again(server, None);
             }
-            Err(error) => {
-                tracing::warn!(%error, lag_ms = self.lag().as_millis() as u64, "the primary's log cannot be read; it is tried again");
-                return Round::Failed;
-            }
+            Err(error) => return self.failed(&error),
         };
+        if records > 0 {
+            *self.placed.lock() = began;
+        }
         let outdated = self.outdated();
         if outdated.is_empty() {
+            *self.failure.lock() = None;
             *self.current.lock() = if env::planted(41) { self.world.moment() } else { began };
             return Round::Current(records);
         }
@@ -403,6 +476,29 @@ impl Replica {
         let ms = self.world.moment().since(began).as_millis() as u64;
         tracing::info!(regions = outdated.len(), first = %outdated[0].info, lag_ms, ms, "regions were opened again");
         if all { Round::Again } else { Round::Failed }
+    }
+
+    /// Returns the log that the primary has begun in another place; `None` if the log is where it was. With `is_awaited` reads the
+    /// record of the place in any case.
+    fn moved(&self, is_awaited: bool) -> wal::Result<Option<PlacedLog>> {
+        let now = self.world.moment();
+        let is_due =
+            is_awaited || self.tail.lock().is_at_end() || now.since(*self.placed.lock()) >= PLACE_PERIOD;
+        if !is_due {
+            return Ok(None);
+        }
+        let record = self.primary.log.recorded().map_err(wal::Error::Storage)?;
+        if record == self.log.lock().record {
+            *self.placed.lock() = now;
+            return Ok(None);
+        }
+        PlacedLog::open(&*self.primary.log).map(Some)
+    }
+
+    fn failed(&self, error: &wal::Error) -> Round {
+        tracing::warn!(%error, lag_ms = self.lag().as_millis() as u64, "the primary's log cannot be read; it is tried again");
+        *self.failure.lock() = Some(error.to_string());
+        Round::Failed
     }
 
     /// Applies the new records of the log, and makes them visible. Returns their number.
@@ -464,15 +560,18 @@ impl Replica {
         all.into_inner()
     }
 
-    /// Reads the log again and opens all regions again.
-    fn begin_again(&self, server: &RegionServer) -> Round {
-        let (reader, tail) = match self.primary.look() {
+    /// Reads the log again, or the log that takes its place, and opens all regions again.
+    fn begin_again(&self, server: &RegionServer, moved: Option<PlacedLog>) -> Round {
+        let mut log = self.log.lock();
+        let found = moved.as_ref().unwrap_or(&log).look(&self.primary.folder);
+        let (reader, tail) = match found {
             Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%error, "the primary's log cannot be read; it is tried again");
-                return Round::Failed;
-            }
+            Err(error) => return self.failed(&error),
         };
+        if let Some(moved) = moved {
+            *log = moved;
+        }
+        drop(log);
         (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
         if env::planted(43) {
             return Round::Again;
@@ -488,6 +587,22 @@ impl Replica {
             true => Round::Again,
             false => Round::Failed,
         }
+    }
+}
+
+/// Lets rounds find everything that was acknowledged before they began, as long as it exists.
+struct Waiting<'a>(&'a Replica);
+
+impl<'a> Waiting<'a> {
+    fn begin(replica: &'a Replica) -> Waiting<'a> {
+        replica.pace.lock().waiting += 1;
+        Waiting(replica)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.pace.lock().waiting -= 1;
     }
 }
 

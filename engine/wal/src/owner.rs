@@ -73,8 +73,14 @@ impl LogOwner {
         Some((LogOwner { epoch: epoch.parse().ok()?, name: name.to_owned(), nonce }, files))
     }
 
-    fn is(&self, other: &LogOwner) -> bool {
+    pub(crate) fn is(&self, other: &LogOwner) -> bool {
         (self.epoch, self.nonce) == (other.epoch, other.nonce)
+    }
+
+    /// Whether `later`, which the object names after this owner, owns a log that was begun anew: this one was deleted with
+    /// all its files, or the object was. Otherwise each owner has a greater epoch than the one before.
+    pub(crate) fn is_of_another_log(&self, later: Option<&LogOwner>) -> bool {
+        later.is_none_or(|later| !self.is(later) && later.epoch <= self.epoch)
     }
 }
 
@@ -91,21 +97,18 @@ pub(crate) fn noted_files(files: &dyn Files, folder: &FileName) -> Result<Option
     if files.capabilities().has(Capability::ListsAll) {
         return Ok(None);
     }
-    match files.read(&folder.join(OWNER), CONTENT_MAX) {
-        Ok(content) => Ok(LogOwner::parse(&content).and_then(|(_, noted)| noted)),
-        Err(error) if error.kind() == Kind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(read_owner(files, folder)?.and_then(|(_, noted)| noted))
 }
 
-/// Whether the object says that `file`, a growing file begun under `epoch`, is not the last one of its log: it names another
-/// epoch or a later file. A missing or damaged object counts as such. Takes one request.
-pub(crate) fn is_superseded(files: &dyn Files, folder: &FileName, epoch: u64, file: u64) -> Result<bool> {
+/// Returns the owner of the log in `folder`, and the files that it has recorded; `None` if the object does not exist or is
+/// damaged. Takes one request.
+pub(crate) fn read_owner(
+    files: &dyn Files,
+    folder: &FileName,
+) -> Result<Option<(LogOwner, Option<NotedFiles>)>> {
     match files.read(&folder.join(OWNER), CONTENT_MAX) {
-        Ok(content) => Ok(LogOwner::parse(&content).is_none_or(|(owner, noted)| {
-            owner.epoch != epoch || noted.is_some_and(|noted| noted.last > file)
-        })),
-        Err(error) if error.kind() == Kind::NotFound => Ok(true),
+        Ok(content) => Ok(LogOwner::parse(&content)),
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use env::HashMap;
 use env::sync::Mutex;
-use storage::{FileName, FileReader, Files};
+use storage::{Capability, FileName, FileReader, Files};
 
 pub(crate) use folder::{FolderContents, numbered_files, read_folder};
 use scan::SpanBatches;
@@ -25,7 +25,7 @@ pub use tail::{LogPosition, LogTail};
 
 use crate::format::{Kind, Record};
 use crate::index::{FileSpan, RegionExtent, Sequences};
-use crate::owner::noted_files;
+use crate::owner::{LogOwner, read_owner};
 use crate::{Error, Result};
 
 /// Reads the records of a log, region by region.
@@ -37,6 +37,8 @@ pub struct LogReader {
     /// The number of the newest file that was begun when this reader was opened; 0 without one.
     newest: u64,
     was_closed: bool,
+    /// The owner of the log when this reader was opened; `None` if there was none, or if the caller has sealed the log.
+    owner: Option<LogOwner>,
 }
 
 /// How a log ends.
@@ -103,7 +105,10 @@ impl LogReader {
     ///
     /// Fails with [`Error::Corrupt`] when bytes that were durable are damaged.
     pub fn open(files: &Arc<dyn Files>, folder: &FileName) -> Result<LogReader> {
-        Ok(read_folder(files, folder, noted_files(&**files, folder)?)?.reader)
+        let (owner, noted) = read_owner(&**files, folder)?.unzip();
+        let noted = noted.flatten().filter(|_| !files.capabilities().has(Capability::ListsAll));
+        let reader = read_folder(files, folder, noted)?.reader;
+        Ok(LogReader { owner, ..reader })
     }
 
     fn new(
@@ -120,7 +125,7 @@ impl LogReader {
         let regions = regions.into_iter().map(|(region, places)| (region, Arc::new(places))).collect();
         let LogEnd { position, newest, was_closed } = end;
         let left = Mutex::new(NotTaken { files, regions });
-        LogReader { place, left, torn_tails, end: Mutex::new(position), newest, was_closed }
+        LogReader { place, left, torn_tails, end: Mutex::new(position), newest, was_closed, owner: None }
     }
 
     /// Whether the log's owner [closed](crate::Log::close) it. If not, the owner was killed, or still runs.

@@ -408,6 +408,12 @@ pub(crate) fn recorded(files: &dyn Files, root: &str) -> Result<Option<String>, 
     Ok(Some(records.place).filter(|place| !place.is_empty()))
 }
 
+/// Returns the record of the log's place that the data directory in `files` has, as it is written there; empty without one.
+/// Whenever it changes, the log is another one. Errors call the data directory `root`.
+pub(crate) fn record(files: &dyn Files, root: &str) -> Result<String, Failure> {
+    Ok(read(files, root, NOTE)?.map_or_else(String::new, |(note, _)| note))
+}
+
 /// Returns the storage of the log of another server, whose data are in `files`, for a process that only reads it.
 /// Errors call the data `root`. If the log is in a bucket of its own, `meter` counts its requests.
 pub(crate) fn open_for_reading(

@@ -11,7 +11,7 @@ use env::World;
 use env::sync::Mutex;
 use master::Master;
 use objectstore::{Meter, Prices};
-use regionserver::{Primary, RegionServer, Replica, ReplicaOptions};
+use regionserver::{LogPlace, Primary, RegionServer, Replica, ReplicaOptions};
 use storage::{FileName, Files, Memory};
 
 use crate::estimate::Estimate;
@@ -29,6 +29,33 @@ pub(crate) struct ReadReplica {
     pub(crate) own: Arc<dyn Files>,
     options: ReplicaOptions,
     promotion: Arc<Promotion>,
+}
+
+/// The primary's log, in the place that the primary has recorded.
+struct RecordedLog {
+    world: World,
+    conf: Conf,
+    root: Root,
+    /// The primary's files.
+    files: Arc<dyn Files>,
+    meter: Option<Arc<Meter>>,
+    /// The log that was opened when this process started, until it is asked for.
+    first: Mutex<Option<Arc<dyn Files>>>,
+}
+
+impl LogPlace for RecordedLog {
+    fn recorded(&self) -> Result<String, String> {
+        log_place::record(&*self.files, &self.root.to_string()).map_err(|error| error.to_string())
+    }
+
+    fn open(&self) -> Result<Arc<dyn Files>, String> {
+        let RecordedLog { world, conf, root, files, meter, first } = self;
+        match first.lock().take() {
+            Some(log) => Ok(log),
+            None => log_place::open_for_reading(world, conf, files, root, meter.as_ref())
+                .map_err(|error| error.to_string()),
+        }
+    }
 }
 
 /// What decides whether a read replica may become the primary.
@@ -83,7 +110,16 @@ impl ReadReplica {
             files: Arc::clone(&files),
             granted: Mutex::default(),
         };
-        let primary = Primary { files, log, folder: FileName::new(crate::root::LOG_FOLDER) };
+        let log = RecordedLog {
+            world: world.clone(),
+            conf: conf.clone(),
+            root: root.clone(),
+            files: Arc::clone(&files),
+            meter: meter.clone(),
+            first: Mutex::new(Some(log)),
+        };
+        let folder = FileName::new(crate::root::LOG_FOLDER);
+        let primary = Primary { files, log: Arc::new(log), folder };
         Ok(ReadReplica {
             world: world.clone(),
             primary,
@@ -108,7 +144,7 @@ impl ReadReplica {
     /// Lets the server follow the primary's log.
     pub(crate) fn attach(&self, server: &Arc<RegionServer>) -> Result<(), Failure> {
         let replica = Replica::new(self.world.clone(), self.primary.clone(), self.options.clone())
-            .map_err(|error| Failure::of_words(self.primary.log.place(), error))?;
+            .map_err(|error| Failure::of_words(self.primary.files.place(), error))?;
         server.follow(replica).map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
     }
 

@@ -147,7 +147,7 @@ fn serve(
     let log: Arc<dyn Files> = Arc::new(Segmented::new(Arc::clone(&files), world.clone(), PART_PATIENCE));
     let id = layout::cluster_id();
     let content = files.read(&id, 4096).map_err(|error| words(&error))?;
-    let primary = Primary { files, log, folder: FileName::new(LOG_FOLDER) };
+    let primary = Primary { files, log: Arc::new(log), folder: FileName::new(LOG_FOLDER) };
     let own: Arc<dyn Files> = Arc::new(Memory::new());
     own.swap(&id, None, &content).map_err(|error| words(&error))?;
 

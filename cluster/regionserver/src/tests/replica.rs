@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::World;
+use env::sync::Mutex;
 use proto::{ServerName, pb};
 use region::{CompactionRequest, FlushReason, Region, RegionOptions, Search};
 use storage::{Capabilities, Capability, FileName, Files, Kind, Memory, Object, Outcome, Overlay, Segmented};
 
 use super::bench::{Bench, class, get, mutation, region, table};
-use crate::{Foundation, Options, Primary, RegionServer, Replica, ReplicaOptions};
+use crate::{Foundation, LogPlace, Options, Primary, RegionServer, Replica, ReplicaOptions};
 
 use pb::mutation_proto::MutationType;
 
@@ -37,8 +38,25 @@ impl Overlay for Reach {
     }
 }
 
+/// What is recorded about the place of the primary's log, and its storage; `None` if the replica cannot reach that, such as a
+/// folder of the primary's machine.
+struct Recorded(Mutex<(String, Option<Arc<dyn Files>>)>);
+
+impl LogPlace for Recorded {
+    fn recorded(&self) -> Result<String, String> {
+        Ok(self.0.lock().0.clone())
+    }
+
+    fn open(&self) -> Result<Arc<dyn Files>, String> {
+        self.0.lock().1.clone().ok_or_else(|| "it is on another machine".to_owned())
+    }
+}
+
 /// A primary and its replica.
 struct Pair {
+    /// The storage of the files, and of the log until it is begun elsewhere.
+    place: Memory,
+    log_place: Arc<Recorded>,
     primary: Bench,
     replica: Bench,
     is_cut: Arc<AtomicBool>,
@@ -93,11 +111,31 @@ impl Pair {
         let replica = server(2, 1_000, Arc::clone(&own), own);
         let options =
             ReplicaOptions { poll: Duration::from_millis(2), poll_idle: Duration::from_millis(10), lag_max };
-        let of = Primary { files, log, folder: FileName::new("WALs") };
+        let log_place = Arc::new(Recorded(Mutex::new((String::new(), Some(log)))));
+        let of = Primary {
+            files,
+            log: Arc::clone(&log_place) as Arc<dyn LogPlace>,
+            folder: FileName::new("WALs"),
+        };
         replica.follow(Replica::new(World::real(), of, options).expect("readable")).expect("a thread");
         replica.open_region(region("", ""), Arc::new(table())).expect("of the primary");
         let bench = |server: Arc<RegionServer>| Bench::before(server, place.clone(), World::real());
-        Pair { primary: bench(primary), replica: bench(replica), is_cut }
+        let (primary, replica) = (bench(primary), bench(replica));
+        Pair { place, log_place, primary, replica, is_cut }
+    }
+
+    /// Stops the primary in order.
+    fn stop_primary(&self) {
+        self.primary.server.close_all().expect("flushed");
+        self.primary.server.foundation().log.close().expect("alive");
+    }
+
+    /// Starts the primary after [`stop_primary`](Pair::stop_primary), with its log in `log`.
+    fn start_primary(&mut self, log: Arc<dyn Files>) {
+        let memory = Options::default().memstore_bytes_max;
+        let primary = server(3, memory, Arc::new(self.place.clone()), log);
+        primary.open_region(region("", ""), Arc::new(table())).expect("flushed");
+        self.primary = Bench::before(primary, self.place.clone(), World::real());
     }
 
     fn cut(&self, is_cut: bool) {
@@ -206,7 +244,7 @@ fn a_replica_does_not_begin_to_follow_another_primary() {
     let pair = Pair::new(None);
     let first = Arc::clone(pair.replica.server.replica().expect("it is one"));
     let files = Arc::clone(first.files());
-    let of = Primary { log: growing(Arc::clone(&files)), files, folder: FileName::new("WALs") };
+    let of = Primary { log: Arc::new(growing(Arc::clone(&files))), files, folder: FileName::new("WALs") };
     let options = ReplicaOptions { poll: SOON, poll_idle: SOON, lag_max: None };
     let other = Replica::new(World::real(), of, options).expect("readable");
     pair.replica.server.follow(Arc::clone(&other)).expect("ignored");
@@ -278,4 +316,50 @@ fn a_replica_that_missed_a_part_of_the_log_begins_again() {
     pair.cut(false);
     assert_eq!(pair.seen("b"), ["f:q=new"]);
     assert_eq!(pair.seen("a"), [format!("f:q={}", "x".repeat(3_000))]);
+}
+
+#[test]
+fn a_replica_follows_the_log_of_its_primary_to_another_place() {
+    let mut pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "0");
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
+    pair.stop_primary();
+    let elsewhere = growing(Arc::new(Memory::with(Capabilities::NONE.with(Capability::ListsAll))));
+    *pair.log_place.0.lock() = ("elsewhere".to_owned(), Some(Arc::clone(&elsewhere)));
+    pair.start_primary(elsewhere);
+    pair.primary.put("b", "f:q", "1");
+    assert_eq!((pair.seen("a"), pair.seen("b")), (vec!["f:q=0".to_owned()], vec!["f:q=1".to_owned()]));
+    pair.primary.put("b", "f:q", "2");
+    assert_eq!(pair.seen("b"), ["f:q=2"]);
+}
+
+/// After an orderly stop the folder of the log may be deleted.
+#[test]
+fn a_replica_follows_a_log_that_was_begun_anew() {
+    let mut pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "0");
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
+    pair.stop_primary();
+    for entry in pair.place.list(&FileName::new("WALs")).expect("listed") {
+        pair.place.delete(&entry.name).expect("deleted");
+    }
+    pair.start_primary(growing(Arc::new(pair.place.clone())));
+    pair.primary.put("b", "f:q", "1");
+    assert_eq!((pair.seen("a"), pair.seen("b")), (vec!["f:q=0".to_owned()], vec!["f:q=1".to_owned()]));
+    pair.primary.put("b", "f:q", "2");
+    assert_eq!(pair.seen("b"), ["f:q=2"]);
+}
+
+#[test]
+fn a_replica_that_cannot_reach_the_log_of_its_primary_falls_behind() {
+    let pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "0");
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
+    pair.stop_primary();
+    let log = std::mem::replace(&mut *pair.log_place.0.lock(), ("/srv/log".to_owned(), None));
+    let replica = pair.replica.server.replica().expect("it is one");
+    assert!(!replica.wait_current(Duration::from_millis(100)), "it does not know what is acknowledged there");
+    assert!(replica.lag() >= Duration::from_millis(50), "{:?}", replica.lag());
+    *pair.log_place.0.lock() = log;
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
 }

@@ -366,6 +366,8 @@ fn a_tail_leaves_a_file_that_a_former_owner_created_after_the_next_one_had_seale
     // The tail looks for other files from time to time until the next owner has begun one.
     (0..100).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
     assert_eq!(tail.position().file, orphan);
+    let mut asked = LogTail::open(Arc::clone(&place), folder(), LogPosition { file: orphan, offset: 0 });
+    assert_eq!(more(&mut asked), [0; 0]);
     let (next, epoch, offset) = (orphan + 1, claim.owner.epoch, HEADER_LENGTH as u64);
     claim.note_files(NotedFiles { first: last, last: next }).expect("it is the owner");
     let mut writer = make_file(&*place, &folder(), epoch, next).expect("begun");
@@ -373,6 +375,8 @@ fn a_tail_leaves_a_file_that_a_former_owner_created_after_the_next_one_had_seale
     edit("a", 2, b"v").write(&mut payload);
     let batch = BatchHeader::of(next, offset, offset, &payload).to_bytes();
     writer.write(&[&batch, &*payload].concat()).and_then(|()| writer.sync()).expect("durable");
+    asked.look_at_owner();
+    assert_eq!(more(&mut asked), [2], "a client waits for what is acknowledged");
     let found: Vec<u64> = (0..20).flat_map(|_| more(&mut tail)).collect();
     assert_eq!(found, [2]);
 }
@@ -407,4 +411,37 @@ fn following_an_idle_log_costs_two_requests_a_call_and_each_20th_time_one_more()
     let before = store.loads.load(Ordering::Relaxed);
     (0..40).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
     assert_eq!(store.loads.load(Ordering::Relaxed) - before, 2 * 40 + 2);
+}
+
+/// After an orderly stop the log may be deleted. Then the next owner begins it anew, with file 1.
+#[test]
+fn a_tail_says_that_a_log_which_was_begun_anew_is_another_one() {
+    for files in [1, 3] {
+        for is_closed in [true, false] {
+            let base = Memory::with(storage::Capabilities::NONE);
+            let (log, place) = growing(&base);
+            (1..files).for_each(|sequence| _ = write_and_roll(&log, "a", sequence));
+            write(&log, files, Level::Os);
+            let reader = Arc::new(LogReader::open(&place, &folder()).expect("readable"));
+            let mut tail = LogTail::after(&reader, folder());
+            assert_eq!(more(&mut tail), [0; 0]);
+            if is_closed {
+                log.close().expect("alive");
+                assert_eq!(more(&mut tail), [0; 0]);
+                assert!(tail.is_at_end());
+            }
+            drop(log);
+            for entry in base.list(&folder()).expect("listed") {
+                base.delete(&entry.name).expect("deleted");
+            }
+            let (log, place) = growing(&base);
+            write(&log, 9, Level::Os);
+            tail.look_at_owner();
+            let gone = tail.advance::<Error>(|_| Ok(())).expect_err("it is another log");
+            assert!(matches!(gone, Error::Gone { .. }), "{gone}");
+            let reader = Arc::new(LogReader::open(&place, &folder()).expect("readable"));
+            let mut tail = LogTail::after(&reader, folder());
+            assert_eq!((reader.sequences(b"a").expect("it has one").newest.0, more(&mut tail)), (9, vec![]));
+        }
+    }
 }

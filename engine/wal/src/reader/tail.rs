@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use env::HashMap;
-use storage::{FileName, FileReader, Files, Kind as StorageKind};
+use storage::{Capability, FileName, FileReader, Files, Kind as StorageKind};
 
 use super::folder::numbered_files;
 use super::scan::{OpenFile, SpanBatches, read_header};
 use super::{LogReader, OldFile, no_record};
 use crate::format::{BATCH_HEADER_LENGTH, HEADER_LENGTH, Header, Kind, Record};
 use crate::index::{FileSpan, Sequences};
-use crate::owner::{is_superseded, noted_files};
+use crate::owner::{LogOwner, NotedFiles, noted_files, read_owner};
 use crate::{Error, Result};
 
 /// A position in a log, between two batches.
@@ -37,7 +37,8 @@ const IDLE_CALLS_MAX: u32 = 20;
 /// The owner deletes files in any order, so a deleted file may lie between two others. A number without a file may also
 /// be one that the owner has skipped, because a roll failed. In files that [grow part by part](storage::GrowingFile) a
 /// gap counts as skipped only if the first `Whole` record after it names the file before it: the owner writes this
-/// record in each file, for the file before. Any other gap is [`Error::Gone`], which at worst is a needless opening. On
+/// record in each file, for the file before. Any other gap is [`Error::Gone`], which at worst is a needless opening. So is a
+/// log that was deleted and begun anew, whose files have small numbers again: the object `OWNER` tells the two apart. On
 /// other storage, which skips numbers whenever it reuses space, only a holder notices every deletion.
 pub struct LogTail {
     files: Arc<dyn Files>,
@@ -52,6 +53,10 @@ pub struct LogTail {
     growing: Option<LiveFile>,
     /// Number of calls in a row that found nothing new in `growing`.
     idle_calls: u32,
+    /// Whether the next call reads the owner, however much it finds.
+    looks_at_owner: bool,
+    /// The owner that was last read; `None` if there was none, or if the log is one of this process.
+    owner: Option<LogOwner>,
     /// The number of a file that grew part by part and was read to its end. It is not opened again: its owner may delete it.
     ended: Option<u64>,
     /// The reader to which returned batches are added.
@@ -102,6 +107,8 @@ impl LogTail {
             durable: None,
             growing: None,
             idle_calls: 0,
+            looks_at_owner: false,
+            owner: None,
             ended: None,
             index: None,
             buffer: Vec::new(),
@@ -113,7 +120,8 @@ impl LogTail {
     /// reader miss nothing.
     pub fn after(reader: &Arc<LogReader>, folder: FileName) -> LogTail {
         let tail = LogTail::open(Arc::clone(&reader.place), folder, reader.end());
-        LogTail { covered_to: reader.newest, index: Some(Arc::clone(reader)), ..tail }
+        let owner = reader.owner.clone();
+        LogTail { covered_to: reader.newest, index: Some(Arc::clone(reader)), owner, ..tail }
     }
 
     pub(crate) fn with_source(self, durable: DurableSource) -> LogTail {
@@ -131,22 +139,38 @@ impl LogTail {
         self.position
     }
 
+    /// Lets the next call find everything that was acknowledged before it, also by an owner that has taken the log over or
+    /// begun it anew. Without this, a call may rely on a growing file that nobody writes any more, up to 20 times in a row.
+    /// Costs one request.
+    pub fn look_at_owner(&mut self) {
+        self.looks_at_owner = true;
+    }
+
+    /// Whether the file at the tail's position has ended, and no later one was found: the log is closed, or was, before its
+    /// owner began another file.
+    pub fn is_at_end(&self) -> bool {
+        self.growing.is_none()
+    }
+
     /// Passes each record, edit or marker, that became durable since the last call to `each`, in order. Returns the
     /// number of these records. When `each` fails, the next call repeats the batch in which it failed.
     ///
-    /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end, also between two files that exist.
+    /// Fails with [`Error::Gone`] when a file was deleted before it was read to its end, also between two files that exist, and
+    /// when the log was begun anew.
     pub fn advance<E: From<Error>>(
         &mut self,
         mut each: impl FnMut(&Record<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<u64, E> {
         let mut given = 0;
+        let looks_at_owner = std::mem::take(&mut self.looks_at_owner);
         if let Some(file) = self.growing.take() {
             let file = self.look_again(file)?;
             let Readable { end, is_all } = self.readable(&file, &[], false)?;
             given += self.give(&file, end, &mut each)?;
             if !is_all && !file.is_ended() {
                 self.idle_calls = if given == 0 { self.idle_calls + 1 } else { 0 };
-                if self.idle_calls < IDLE_CALLS_MAX || !self.is_orphan(&file)? {
+                let looks_at_owner = looks_at_owner || self.idle_calls >= IDLE_CALLS_MAX;
+                if !looks_at_owner || !self.is_superseded(&file)? {
                     self.growing = Some(file);
                     return Ok(given);
                 }
@@ -203,16 +227,34 @@ impl LogTail {
 
     /// Whether the file may never grow although nothing ends it. An owner that was suspended while it began the file may
     /// have created it after the next owner had sealed the log. Neither writes to it, and the tail must list the files
-    /// to find the one after it.
-    fn is_orphan(&mut self, file: &LiveFile) -> Result<bool> {
+    /// to find the one after it. Or the log was lost while the file grew, and was begun anew.
+    fn is_superseded(&mut self, file: &LiveFile) -> Result<bool> {
         self.idle_calls = 0;
-        is_superseded(&*self.files, &self.folder, file.header.epoch, file.number)
+        let found = read_owner(&*self.files, &self.folder)?;
+        Ok(found.is_none_or(|(owner, noted)| {
+            owner.epoch != file.header.epoch
+                || noted.is_some_and(|noted| noted.last > file.number)
+                || self.owner.as_ref().is_some_and(|known| !known.is(&owner))
+        }))
+    }
+
+    /// Reads which files the owner has recorded, where listings may be stale. Fails if the log was begun anew.
+    fn read_noted(&mut self) -> Result<Option<NotedFiles>> {
+        if self.durable.is_some() {
+            return noted_files(&*self.files, &self.folder);
+        }
+        let (owner, noted) = read_owner(&*self.files, &self.folder)?.unzip();
+        if self.owner.as_ref().is_some_and(|known| known.is_of_another_log(owner.as_ref())) {
+            return Err(Error::Gone { folder: self.folder.clone(), number: self.position.file });
+        }
+        self.owner = owner;
+        Ok(noted.flatten().filter(|_| !self.files.capabilities().has(Capability::ListsAll)))
     }
 
     /// Returns the files that were begun, from the tail's position on.
-    fn begun_files(&self) -> Result<Vec<LiveFile>> {
+    fn begun_files(&mut self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
-        let noted = noted_files(&*self.files, &self.folder)?;
+        let noted = self.read_noted()?;
         // The files are opened from the last to the first. An owner seals the files of the previous owner before it
         // begins its own. So when a file of a later owner was found first, the bytes that are then found in a file of
         // an earlier owner are complete.
