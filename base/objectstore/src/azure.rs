@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use env::World;
 use object_store::azure::{
     AzureAccessKey, AzureCredential, AzureCredentialProvider, MicrosoftAzure, MicrosoftAzureBuilder,
     split_sas,
@@ -23,6 +24,7 @@ use object_store::{RetryConfig, StaticCredentialProvider};
 
 use crate::client::Clients;
 use crate::connector::Connector;
+use crate::lasting_keys::LastingKeys;
 use crate::{Options, with_causes};
 
 /// The domain of the storage services of Azure's public cloud.
@@ -95,7 +97,10 @@ impl Azure {
         // counted.
         let credentials = match &self.secret {
             Some(secret) => secret.provider()?,
-            None => Arc::clone(build(builder(options.retry()))?.credentials()),
+            None => {
+                let given = Arc::clone(build(builder(options.retry()))?.credentials());
+                LastingKeys::new(given, World::real())
+            }
         };
         let counted = |retry: RetryConfig| -> Result<Arc<MicrosoftAzure>, String> {
             let builder = builder(retry).with_http_connector(connector.clone());

@@ -26,6 +26,7 @@ mod connector;
 mod folders;
 mod hedge;
 mod keys;
+mod lasting_keys;
 mod meter;
 mod probe;
 mod profile;

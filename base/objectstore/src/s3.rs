@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use env::World;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider};
 use object_store::{RetryConfig, StaticCredentialProvider};
 
 use crate::Options;
 use crate::client::Clients;
 use crate::connector::Connector;
 use crate::keys::RemoteKeys;
+use crate::lasting_keys::LastingKeys;
 use crate::profile::{Profile, ProfileKeys};
 
 /// Settings of S3. If a field is `None`, its value comes from the environment (such as `AWS_ACCESS_KEY_ID`), from a
@@ -65,7 +66,10 @@ impl S3 {
         // counted.
         let credentials = match self.keys {
             Some(_) => None,
-            None => Some(Arc::clone(build(builder(options.retry()))?.credentials())),
+            None => {
+                let given = Arc::clone(build(builder(options.retry()))?.credentials());
+                Some(LastingKeys::new(given, World::real()) as AwsCredentialProvider)
+            }
         };
         let counted = |retry: RetryConfig| -> Result<Arc<AmazonS3>, String> {
             let builder = builder(retry).with_http_connector(connector.clone());
