@@ -126,7 +126,8 @@ pub(crate) struct Claim {
 impl Claim {
     /// Takes over the log from its owner. When this returns, every write of the previous owner fails.
     ///
-    /// Fails if another process takes over the log at the same time; one of the two then has it.
+    /// Fails if another process takes over the log at the same time; one of the two then has it, and the other one gets
+    /// [`Error::Fenced`] with its name.
     pub(crate) fn take(
         world: &World,
         files: &Arc<dyn Files>,
@@ -157,7 +158,9 @@ impl Claim {
                 // The previous owner may just have recorded a file, which changed the object: try again. If the object
                 // has not changed since the last attempt, another process is taking over, and the error is returned.
                 Err(_) if previous.is_some() && last != Some(noted) => last = Some(noted),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    return Err(winner(&**files, folder, previous.as_ref(), &owner).unwrap_or(error));
+                }
             }
         };
         let numbered = numbered_files(&**files, folder, noted)?;
@@ -226,9 +229,58 @@ impl Claim {
     }
 }
 
+/// Returns the error that names the process which has taken the log after `previous` and before this process, `owner`; `None`
+/// if the object does not name one.
+fn winner(
+    files: &dyn Files,
+    folder: &FileName,
+    previous: Option<&LogOwner>,
+    owner: &LogOwner,
+) -> Option<Error> {
+    let (found, _) = read_owner(files, folder).ok()??;
+    let is_known = found.nonce == owner.nonce || previous.is_some_and(|previous| previous.is(&found));
+    (!is_known).then_some(Error::Fenced { epoch: found.epoch, by: found.name })
+}
+
 #[cfg(test)]
 mod tests {
+    use storage::{Capabilities, Memory, Overlay, Version};
+
     use super::*;
+
+    /// Storage in which another process takes over the log between this process's reading of the object and its writing.
+    struct Contested {
+        below: Memory,
+        folder: FileName,
+    }
+
+    impl Overlay for Contested {
+        fn below(&self) -> &dyn Files {
+            &self.below
+        }
+
+        fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> storage::Result<Version> {
+            let below: Arc<dyn Files> = Arc::new(self.below.clone());
+            Claim::take(&World::real(), &below, &self.folder, "winner").expect("it is the first");
+            self.below.swap(name, expected, new)
+        }
+    }
+
+    #[test]
+    fn the_loser_of_two_names_the_winner() {
+        for has_owner in [false, true] {
+            let (below, folder) = (Memory::with(Capabilities::NONE), FileName::new("WALs"));
+            if has_owner {
+                let place: Arc<dyn Files> = Arc::new(below.clone());
+                Claim::take(&World::real(), &place, &folder, "previous").expect("it is alone");
+            }
+            let place: Arc<dyn Files> = Arc::new(Contested { below, folder: folder.clone() });
+            match Claim::take(&World::real(), &place, &folder, "loser").map(|claim| claim.owner) {
+                Err(Error::Fenced { by, .. }) => assert_eq!(by, "winner", "{has_owner}"),
+                other => panic!("{has_owner}: {other:?}"),
+            }
+        }
+    }
 
     #[test]
     fn an_owners_object_is_read_as_written_and_damage_is_seen() {
