@@ -350,6 +350,9 @@ pub struct Intents {
 }
 
 impl Intents {
+    /// Maximum size of the object, in bytes.
+    pub(crate) const SIZE_MAX: usize = Unfinished::SIZE_MAX;
+
     /// Reads the intents that an earlier run of the master has left, and prevents earlier masters from writing others.
     /// If another process writes the object later, this is recorded in `ownership`.
     pub(crate) fn open(

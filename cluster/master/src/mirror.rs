@@ -19,9 +19,10 @@ use env::sync::Mutex;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, TableDescriptor, TableName};
 use rpc::Exception;
-use storage::Files;
+use storage::{Files, Kind, Version};
 
 use crate::catalog::{CatalogContent, namespaces_of};
+use crate::intents::Intents;
 use crate::procedure::locks::LockSet;
 use crate::procedure::{ProcedureId, ProcedureKind, Submission};
 use crate::view::TableEntry;
@@ -87,6 +88,9 @@ pub struct Mirror {
     files: Arc<dyn Files>,
     /// The primary's tables at the last call of `follow`; a table that has not changed is skipped.
     last: BTreeMap<TableName, PrimaryTable>,
+    /// The version of the primary's [intents](crate::intents) before all descriptors were last read. While it is the same, no
+    /// change of a schema has ended since: each is noted there at its beginning and at its end.
+    read_at: Option<Version>,
 }
 
 /// A table of the primary.
@@ -111,12 +115,14 @@ impl Mirror {
             tracing::warn!("the master mirrors a primary already; another one is not asked");
         }
         master.is_mirror.store(true, Ordering::Release);
-        Mirror { master, files, last: BTreeMap::new() }
+        Mirror { master, files, last: BTreeMap::new(), read_at: None }
     }
 
     /// Makes the served tables equal to the primary's. With `reread`, also reads the descriptors of tables whose
-    /// regions have not changed.
+    /// regions have not changed, if one of them may have changed. That takes one request if none has.
     pub fn follow(&mut self, primary: &PrimaryCatalog, reread: bool) -> Result<MirrorOutcome, Error> {
+        let noted = if reread { self.version_of_intents()? } else { None };
+        let reread = reread && (noted.is_none() || noted != self.read_at);
         let mut content = CatalogContent::of(primary.meta.clone());
         let told = |cause| Error::Region { act: "mirroring the catalog".to_owned(), cause: Box::new(cause) };
         let master = &self.master;
@@ -166,7 +172,18 @@ impl Mirror {
                 self.last.insert(name, table);
             }
         }
+        if reread {
+            self.read_at = noted.filter(|_| mirrored == MirrorOutcome::default());
+        }
         Ok(mirrored)
+    }
+
+    fn version_of_intents(&self) -> Result<Option<Version>, Error> {
+        match self.files.load(&layout::unfinished(), Intents::SIZE_MAX) {
+            Ok(object) => Ok(Some(object.version)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

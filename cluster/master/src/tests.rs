@@ -7,6 +7,7 @@ mod doubt;
 mod fake;
 mod false_alarms;
 mod hbck;
+mod mirror;
 mod mob_compactions;
 mod namespaces;
 mod nonsense;

@@ -16,9 +16,9 @@ use region::Region;
 use regionserver::{RegionServer, Replica};
 use storage::Files;
 
-/// How often the descriptors of tables are read again although no region has changed, because a change of some
-/// attributes changes no region.
-const REREAD: Duration = Duration::from_secs(30);
+/// How often the replica looks for changed descriptors although no region has changed, because a change of some attributes
+/// changes no region. Costs one request if there is none.
+pub const REREAD: Duration = Duration::from_secs(30);
 /// Pause before a region that could not be opened is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Maximum time that a client waits for the tables of the primary.
@@ -98,7 +98,7 @@ pub fn follow_catalog(
     spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
-/// Whether a round reads the descriptors of all tables: if a client waits for it, or if the last such round began
+/// Whether a round looks for changed descriptors of tables: if a client waits for it, or if the last such round began
 /// `since_reread` ago. A client that waits must see every change that was acknowledged before, and some of them change
 /// nothing in hbase:meta.
 fn is_reread(asked: Option<u64>, since_reread: Duration) -> bool {
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_client_that_waits_gets_the_descriptors_of_this_moment() {
         assert!(is_reread(Some(1), Duration::ZERO), "an attribute may have changed since the last round");
-        assert!(!is_reread(None, REREAD - Duration::from_millis(1)), "each costs a read of every table");
+        assert!(!is_reread(None, REREAD - Duration::from_millis(1)), "each costs a request");
         assert!(is_reread(None, REREAD));
     }
 }

@@ -69,10 +69,12 @@ impl Estimate {
     }
 
     /// Returns the cost of a replica that reads the log with two GET requests each time: once every `idle` while
-    /// nothing new comes, with a third request every 20th time, and once every `poll` while something does.
+    /// nothing new comes, with a third request every 20th time, and once every `poll` while something does. It also looks for
+    /// another place of the log and for changed descriptors.
     pub(crate) fn of_replica(prices: &Prices, idle: Duration, poll: Duration) -> Estimate {
         let looks = |pause: Duration| DAY / pause.as_secs_f64().max(0.001) * prices.get / 1_000.0;
-        Estimate::Replica { idle: 2.05 * looks(idle), busy: 2.0 * looks(poll) }
+        let further = looks(regionserver::PLACE_PERIOD) + looks(replica::REREAD);
+        Estimate::Replica { idle: 2.05 * looks(idle) + further, busy: 2.0 * looks(poll) + further }
     }
 }
 
@@ -155,7 +157,7 @@ mod tests {
         let text = estimate.to_string();
         assert_eq!(
             text,
-            "to follow the log costs about $0.0708 on a day without writes, and up to $0.69 on others"
+            "to follow the log costs about $0.0732 on a day without writes, and up to $0.69 on others"
         );
     }
 }

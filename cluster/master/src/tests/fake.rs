@@ -548,7 +548,8 @@ impl FakeServers {
         Ok(())
     }
 
-    fn rows_of(&self, region: &EncodedName) -> Vec<CatalogRow> {
+    /// Returns the rows of a region of the catalog.
+    pub(super) fn rows_of(&self, region: &EncodedName) -> Vec<CatalogRow> {
         let rows = self.durable.rows.lock();
         let column = |((family, qualifier), (_, value)): (&(Bytes, Bytes), &(u64, Bytes))| Column {
             family: family.clone(),

@@ -116,7 +116,7 @@ impl Files for Interruptible {
 }
 
 /// Gives the family `f` of table `t` this number of versions.
-fn set_versions(life: &Life, versions: &'static str) {
+pub(super) fn set_versions(life: &Life, versions: &'static str) {
     life.done(submit_versions(life, versions)).expect("altered");
 }
 
@@ -127,7 +127,7 @@ fn submit_versions(life: &Life, versions: &'static str) -> std::result::Result<P
     life.master.modify_family(&pb_name("t"), &family, None)
 }
 
-fn versions(life: &Life) -> u32 {
+pub(super) fn versions(life: &Life) -> u32 {
     let table = life.master.read_view(|view| view.tables[&name("t")].descriptor.clone());
     table.family(b"f").expect("it has one").options().expect("a good schema").versions_max
 }

@@ -89,7 +89,7 @@ fn no_table_is_made_of_two_snapshots_of_one_name() {
 }
 
 /// A primary with which a replica is always up to date.
-struct NeverAhead;
+pub(super) struct NeverAhead;
 
 impl FollowedPrimary for NeverAhead {
     fn refresh(&self) -> Result<(), String> {
