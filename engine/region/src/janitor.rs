@@ -64,7 +64,7 @@ pub struct Janitor {
     open_files: Arc<OpenFiles>,
     /// The cache that may have blocks of the files.
     cache: Option<Arc<Cache>>,
-    /// The log that this process must own when it drops a folder.
+    /// The log that this process must own when it deletes files.
     log: Option<Arc<wal::Log>>,
     holders: Vec<Arc<dyn FileHolder>>,
     snapshots: Snapshots,
@@ -117,8 +117,8 @@ impl Janitor {
         self
     }
 
-    /// Makes the janitor drop a folder only while this process owns `log`. A process that was stopped, and goes on after
-    /// another has taken over its files, could otherwise delete what the other has written in the folder.
+    /// Makes the janitor delete files only while this process owns `log`. A process that was stopped, and goes on after
+    /// another has taken over its files, could otherwise delete what the other has written and not yet listed.
     #[must_use]
     pub fn owning(mut self, log: Arc<wal::Log>) -> Janitor {
         self.log = Some(log);
@@ -134,7 +134,8 @@ impl Janitor {
 
     /// Deletes the `candidates` that have no holder and whose grace is over, and returns them. A file that this process
     /// uses is kept. May read much from storage; reads nothing while the grace of every candidate lasts. After an error
-    /// some of the candidates may have been deleted.
+    /// some of the candidates may have been deleted. Fails, and deletes nothing, if another process has taken over the
+    /// [log](Janitor::owning).
     pub fn collect(&self, candidates: &[FileName]) -> Result<Vec<FileName>> {
         let _deleting = self.deleting.read();
         // A file that is being written is in use. It is not condemned, and its grace does not begin.
@@ -146,6 +147,11 @@ impl Janitor {
         let names: Vec<FileName> = condemned.iter().map(|file| file.name().clone()).collect();
         let mut held = vec![false; names.len()];
         self.ask(&names, &mut held)?;
+        // The candidates were found first. So if this process is stopped after the check, it deletes only files that are older
+        // than those of its successor, by lists that the successor has found, too.
+        if held.contains(&false) {
+            self.log.iter().try_for_each(|log| log.check_owner())?;
+        }
         let mut gone = Vec::new();
         for ((name, held), file) in names.iter().zip(held).zip(condemned) {
             if held {

@@ -384,6 +384,31 @@ fn a_server_that_was_replaced_drops_nothing() {
     assert_eq!(rows(&next.open(&Server::info("t", 2), f())), "b");
 }
 
+/// A server was stopped before it searched for files that no list names, and goes on after another one has taken over and
+/// uploaded a file that it lists next.
+#[test]
+fn a_server_that_was_replaced_deletes_no_file_that_is_not_listed_yet() {
+    let shared = Capabilities::ALL.without(Capability::OneProcess);
+    let first = Server::over(Memory::with(shared));
+    let region = region_of(&first, "t", &["a"]);
+    let janitor = first.janitor().owning(Arc::clone(&first.log));
+    let upload = |name: &str| {
+        let file = Server::folder(region.info()).join("f").join(name);
+        let mut writer = first.files.create(&file).expect("a new file");
+        writer.write(b"rows").expect("written");
+        writer.finish().expect("finished");
+        file
+    };
+    let unneeded = upload("0123456789abcdef0123456789abcdef");
+    assert_eq!(region.clean(&janitor, Search::Folders).expect("it is the owner"), 1);
+    first.files.open(&unneeded).map(drop).expect_err("no list named it");
+    let _next = Server::over(first.files.clone());
+    let uploaded = upload("fedcba9876543210fedcba9876543210");
+    let refused = region.clean(&janitor, Search::Folders).expect_err("another process has taken over");
+    assert!(matches!(refused, Error::Log(wal::Error::Fenced { .. })), "{refused}");
+    first.files.open(&uploaded).expect("its owner lists it next");
+}
+
 #[test]
 fn a_dropped_table_leaves_only_held_files() {
     let server = Server::new();
