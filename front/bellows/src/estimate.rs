@@ -9,7 +9,7 @@ use objectstore::Prices;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 /// Approximate number of requests that the check of the store sends at the start, one after the other.
-const PROBED: f64 = 10.0;
+const PROBED: f64 = 14.0;
 
 /// The requests that an idle server makes by itself, and how fast its store is.
 pub(crate) struct IdleServer {
@@ -112,7 +112,7 @@ mod tests {
             search_period: Duration::from_secs(86_400),
             stores: Some(99),
             history_period: Duration::from_secs(600),
-            probe: Duration::from_millis(500),
+            probe: Duration::from_millis(700),
             has_log: true,
             checks_root: false,
             sync_period_min: None,
