@@ -451,7 +451,14 @@ fn of_store(source: &object_store::Error, outcome: Outcome, name: &FileName, act
         }
         _ => (Kind::Failed, outcome),
     };
-    Error::new(kind, outcome, name, act).because(with_causes(source))
+    let remedy = match source {
+        // The library lists no page with such a key, so it cannot be left out.
+        Store::InvalidPath { .. } => {
+            "; bellows writes no such key: delete this object, or move it out of the folder, for instance with aws s3api delete-object"
+        }
+        _ => "",
+    };
+    Error::new(kind, outcome, name, act).because(format!("{}{remedy}", with_causes(source)))
 }
 
 /// Returns the message of an error with those of its causes that it does not contain. The library's message of a

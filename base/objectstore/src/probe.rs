@@ -358,4 +358,12 @@ mod tests {
         let error = store(Fault::HasNoSuffixRanges).probe().expect_err("no file could be opened").to_string();
         assert!(error.contains("cannot read the range bytes=-4"), "{error}");
     }
+
+    #[test]
+    fn a_key_that_the_library_cannot_list_is_named_with_what_to_do() {
+        let (bucket, objects) = store_with_objects(Fault::Nothing);
+        objects.lock().insert("/b/x/WALs//y".to_owned(), (b"z".to_vec(), 1));
+        let error = bucket.list(&FileName::new("WALs")).expect_err("it is no name").to_string();
+        assert!(error.contains("x/WALs//y") && error.contains("delete this object"), "{error}");
+    }
 }

@@ -77,7 +77,13 @@ impl Root {
             return Ok(Root::Folder(data_dir::folder(option, text)?));
         };
         let bucket = bucket.map_err(|expected| Failure::new(format!("{option} is {text:?}, {expected}")))?;
-        Ok(Root::Bucket { bucket, prefix: prefix.trim_matches('/').to_owned() })
+        let prefix = prefix.trim_matches('/');
+        if !prefix.is_empty() && prefix.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Failure::new(format!(
+                "{option} is {text:?}, expected a folder without empty parts, . and .., as in {scheme}://{authority}/FOLDER/FOLDER"
+            )));
+        }
+        Ok(Root::Bucket { bucket, prefix: prefix.to_owned() })
     }
 
     /// Returns the root in HDFS named by `text`, whose part after the scheme is `rest`.
@@ -174,6 +180,9 @@ impl Root {
         tracing::info!(store = %self, "trying conditional writes, ranges and listings of the store");
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
+        if !data_dir::is_of_bellows(&*store, self)? {
+            self.check_not_in_another(conf)?;
+        }
         data_dir::check_layout(&*store, self)?;
         Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe, files: store })
     }
@@ -341,6 +350,32 @@ impl Root {
 
     /// Returns the bucket that the settings name. The root must be in a bucket. `meter` counts its requests, or else a meter
     /// of its own.
+    /// Returns the folders above this one in the bucket, the nearest first.
+    fn above(&self) -> Vec<Root> {
+        let Root::Bucket { bucket, prefix } = self else { return Vec::new() };
+        let (mut above, mut found) = (prefix.as_str(), Vec::new());
+        while !above.is_empty() {
+            above = above.rsplit_once('/').map_or("", |(above, _)| above);
+            found.push(Root::Bucket { bucket: bucket.clone(), prefix: above.to_owned() });
+        }
+        found
+    }
+
+    /// Fails if a folder above this one in the bucket is a data directory of Bellows, whose files would be among those of this
+    /// one. A folder that cannot be read counts as none.
+    fn check_not_in_another(&self, conf: &Conf) -> Result<(), Failure> {
+        for other in self.above() {
+            let files = other.bucket(conf, None)?;
+            if data_dir::is_of_bellows(&*files, &other).unwrap_or(false) {
+                return Err(Failure::new(format!(
+                    "{self} is in {other}, which is a data directory of bellows: their files would be mixed; choose a --data-dir outside \
+                     of it, or name {other} itself"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn bucket(&self, conf: &Conf, meter: Option<&Arc<Meter>>) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
         let options = options(conf, bucket, prefix)?;
@@ -603,6 +638,11 @@ mod tests {
             let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
             assert!(refused.contains("expected s3://BUCKET/FOLDER"), "{refused}");
         }
+        for text in ["s3://b/a//b", "s3://b/./x", "s3a://b/a/../b", "abfs://c@acc.dfs.core.windows.net/a//b"]
+        {
+            let refused = Root::parse("hbase.rootdir", text).expect_err(text).to_string();
+            assert!(refused.contains("expected a folder without empty parts"), "{refused}");
+        }
         let container = "abfs://c@acc.dfs.core.windows.net/x/";
         let container = Root::parse("hbase.rootdir", container).expect(container);
         assert_eq!(container.to_string(), "abfss://c@acc.dfs.core.windows.net/x");
@@ -611,6 +651,11 @@ mod tests {
         );
         let refused = Root::parse("hbase.rootdir", "abfs://c/x").expect_err("no account").to_string();
         assert!(refused.contains("expected abfss://CONTAINER@ACCOUNT"), "{refused}");
+        let above = |prefix: &str| bucket("b", prefix).above();
+        assert_eq!(
+            (above("x/y/z"), above("")),
+            (vec![bucket("b", "x/y"), bucket("b", "x"), bucket("b", "")], vec![])
+        );
         let hdfs = |url: &str, folder: &str| Root::Hdfs { url: url.into(), folder: folder.into() };
         for (text, root) in [
             ("hdfs://nn:9000/hbase", hdfs("hdfs://nn:9000", "/hbase")),
