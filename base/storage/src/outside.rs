@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, stat, statat, unlinkat};
@@ -67,17 +67,16 @@ impl FileId {
 ///
 /// One file has many paths: through symbolic links, bind mounts, or `/proc/self/root`. So a caller that may not delete
 /// certain files cannot go by the path. The folder of the file is kept open, and it is compared with other folders by
-/// device and inode, as are the folders above it. [`open`](LocatedFile::open) and [`delete`](LocatedFile::delete) act in that
-/// folder and on that file only, whatever the path names by then. A folder that is bind-mounted hides the folders which are
-/// above it in its file system, so it is not recognised as being below these.
+/// device and inode, as are the folders above it, and those that the path names on its way there.
+/// [`open`](LocatedFile::open) and [`delete`](LocatedFile::delete) act in that folder and on that file only, whatever the path
+/// names by then. A folder that is bind-mounted hides the folders which are above it in its file system, so it is not recognised
+/// as being below these.
 #[derive(Debug)]
 pub struct LocatedFile {
     /// The folder, opened without the right to read it.
     folder: OwnedFd,
-    /// The folder's path without symbolic links.
-    folder_path: PathBuf,
-    /// The folder and all folders above it.
-    folders: Vec<FileId>,
+    /// The folder and all folders above it, and then those that the path names, each with the rest of the path.
+    folders: Vec<(FileId, PathBuf)>,
     /// The name in the folder.
     entry: OsString,
     id: FileId,
@@ -101,20 +100,26 @@ impl LocatedFile {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = open(&folder_path, flags, Mode::empty()).map_err(of_errno)?;
         let found = statat(&folder, entry, AtFlags::SYMLINK_NOFOLLOW).map_err(of_errno)?;
-        let mut folders = vec![FileId::of(&fstat(&folder).map_err(of_errno)?)];
+        let whole = folder_path.join(entry);
+        let rest =
+            |above: &Path, path: &Path| path.strip_prefix(above).map(Path::to_owned).unwrap_or_default();
+        let mut folders = vec![(FileId::of(&fstat(&folder).map_err(of_errno)?), rest(&folder_path, &whole))];
         let mut above = openat(&folder, "..", flags, Mode::empty()).map_err(of_errno)?;
-        loop {
-            let id = FileId::of(&fstat(&above).map_err(of_errno)?);
-            // The folder above `/` is `/`.
-            if folders.last() == Some(&id) {
-                break;
-            }
-            folders.push(id);
+        for path in folder_path.ancestors().skip(1) {
+            folders.push((FileId::of(&fstat(&above).map_err(of_errno)?), rest(path, &whole)));
             above = openat(&above, "..", flags, Mode::empty()).map_err(of_errno)?;
+        }
+        // A link in one of these folders may lead out of it, but the folder's owner names the file by that link.
+        for above in path.ancestors().skip(1) {
+            let below = rest(above, path);
+            let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+            if let (true, Ok(found)) = (is_plain, stat(above)) {
+                folders.push((FileId::of(&found), below));
+            }
         }
         let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
         let (entry, id) = (entry.to_owned(), FileId::of(&found));
-        Ok(LocatedFile { folder, folder_path, folders, entry, id, is_link, name })
+        Ok(LocatedFile { folder, folders, entry, id, is_link, name })
     }
 
     /// Whether a symbolic link was found, and not the file itself.
@@ -173,13 +178,10 @@ impl LocatedFile {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             Err(source) => return Err(failed(source)),
         };
-        let Some(depth) = self.folders.iter().position(|above| *above == id) else { return Ok(None) };
-        let parts: Vec<_> = self.folder_path.components().collect();
-        let below: PathBuf = parts[parts.len().saturating_sub(depth)..].iter().collect();
-        let below = below.join(&self.entry);
-        // The folder's path was looked up before the folder was opened, and may have been another one's by then.
-        self.check_is_at(&folder.join(&below))?;
-        name_of(&below).map(Some)
+        let Some((_, below)) = self.folders.iter().find(|(above, _)| *above == id) else { return Ok(None) };
+        // The path was looked up before the folder was opened, and may have been another one's by then.
+        self.check_is_at(&folder.join(below))?;
+        name_of(below).map(Some)
     }
 
     fn replaced(&self, act: &'static str) -> Error {
@@ -228,6 +230,14 @@ mod tests {
             for other in ["rooted", "none", "root/data/t/file"] {
                 assert_eq!(found.path_below(&folder.join(other)).expect("compared"), None, "{other}");
             }
+        }
+        // The root has a link to a folder elsewhere.
+        fs::write(folder.join("rooted/far"), b"content").expect("written");
+        std::os::unix::fs::symlink(folder.join("rooted"), root.join("data/moved")).expect("linked");
+        for place in ["root/data/moved/far", "alias/data/moved/far"] {
+            let found = LocatedFile::find(&folder.join(place)).expect("there");
+            let below = found.path_below(&root).expect("compared");
+            assert_eq!(below, Some(FileName::new("data/moved/far")), "{place}");
         }
         fs::remove_dir_all(&folder).expect("the test's own folder");
     }

@@ -418,14 +418,16 @@ mod tests {
             ("log/WALs/a", "WALs/a"),
             ("disk/mobs/a", "mobdir/a"),
         ];
+        let moved = "data/default/moved/r/f/a";
         own.into_iter().for_each(|(path, _)| made(path));
-        ["root/job/f/a", "root/job/f/b", "out/f/a", "out/f/b"].into_iter().for_each(made);
+        ["root/job/f/a", "root/job/f/b", "out/f/a", "out/f/b", "disk/t/r/f/a"].into_iter().for_each(made);
         let links = [
             ("root", "alias"),
             ("log", "logs"),
             ("root/data/default/t", "table"),
             ("root/data/default/t", "root/job/t"),
             ("disk/mobs", "root/mobdir"),
+            ("disk/t", "root/data/default/moved"),
             ("root/data/default/t/r/f/a", "out/f/link"),
         ];
         for (target, link) in links {
@@ -443,6 +445,8 @@ mod tests {
             ("alias/data/hbase/namespace/r/info/a", own[1].1),
             ("logs/WALs/a", own[3].1),
             ("root/mobdir/a", own[4].1),
+            ("root/data/default/moved/r/f/a", moved),
+            ("alias/data/default/moved/r/f/a", moved),
         ];
         for (path, name) in own.into_iter().chain(aliases) {
             for path in [at(path), behind_proc(path)] {
