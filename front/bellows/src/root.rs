@@ -181,7 +181,7 @@ impl Root {
         store.probe().map_err(|error| self.unreachable(conf, &error))?;
         let probe = Some(world.moment().since(began));
         if !data_dir::is_of_bellows(&*store, self)? {
-            self.check_not_in_another(conf)?;
+            self.check_not_in_another(conf, store.meter())?;
         }
         data_dir::check_layout(&*store, self)?;
         Ok(OpenRoot { meter: Some(Arc::clone(store.meter())), probe, files: store })
@@ -348,8 +348,6 @@ impl Root {
         Ok(store)
     }
 
-    /// Returns the bucket that the settings name. The root must be in a bucket. `meter` counts its requests, or else a meter
-    /// of its own.
     /// Returns the folders above this one in the bucket, the nearest first.
     fn above(&self) -> Vec<Root> {
         let Root::Bucket { bucket, prefix } = self else { return Vec::new() };
@@ -362,10 +360,10 @@ impl Root {
     }
 
     /// Fails if a folder above this one in the bucket is a data directory of Bellows, whose files would be among those of this
-    /// one. A folder that cannot be read counts as none.
-    fn check_not_in_another(&self, conf: &Conf) -> Result<(), Failure> {
+    /// one. A folder that cannot be read counts as none. `meter` counts the requests.
+    fn check_not_in_another(&self, conf: &Conf, meter: &Arc<Meter>) -> Result<(), Failure> {
         for other in self.above() {
-            let files = other.bucket(conf, None)?;
+            let files = other.bucket(conf, Some(meter))?;
             if data_dir::is_of_bellows(&*files, &other).unwrap_or(false) {
                 return Err(Failure::new(format!(
                     "{self} is in {other}, which is a data directory of bellows: their files would be mixed; choose a --data-dir outside \
@@ -376,6 +374,8 @@ impl Root {
         Ok(())
     }
 
+    /// Returns the bucket that the settings name. The root must be in a bucket. `meter` counts its requests, or else a meter
+    /// of its own.
     fn bucket(&self, conf: &Conf, meter: Option<&Arc<Meter>>) -> Result<Arc<Bucket>, Failure> {
         let Root::Bucket { bucket, prefix } = self else { unreachable!("only a bucket is in a store") };
         let options = options(conf, bucket, prefix)?;
