@@ -221,13 +221,18 @@ impl Master {
             Ok(())
         })?;
         let mut opened = opened.into_inner();
+        let any_server = self.regions.live().into_iter().next();
         let row_of = |row: RegionRow| {
             let old = old_rows.iter().find(|old| old.region == row.region);
             match (opened.remove(&row.region.name()[..]), old) {
                 (Some(opened), _) => RegionRow { merged_from: row.merged_from, ..opened },
                 (None, Some(old)) if serves(&row) => old.clone(),
                 _ if is_served => RegionRow { server: None, target: None, open_sequence: None, ..row },
-                _ => RegionRow::new(row.region, RegionState::Closed),
+                // A client asks the last server of a region before it asks whether its table is disabled.
+                _ => RegionRow {
+                    server: any_server.clone(),
+                    ..RegionRow::new(row.region, RegionState::Closed)
+                },
             }
         };
         let next: Vec<RegionRow> = rows.into_iter().map(row_of).collect();
