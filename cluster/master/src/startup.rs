@@ -367,7 +367,7 @@ impl Master {
         let table = table.expect("the row was taken from the view");
         let last = row.server.as_ref().or(row.target.as_ref());
         match self.regions.open(&row.region, &table, last) {
-            Ok(open) => self.record(open),
+            Ok(open) => self.record_open(open, &table),
             Err(cause) => {
                 tracing::error!(region = %row.region, %cause, "the region could not be opened; its rows are out of reach");
                 self.note_failed_opening(&row.region, &cause);

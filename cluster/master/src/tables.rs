@@ -576,11 +576,7 @@ impl Master {
         wanted: Option<&ServerName>,
     ) -> Result<(), Exception> {
         match self.regions.open(region, table, wanted) {
-            Ok(row) => {
-                self.record(row)?;
-                self.has_schema(region, table);
-                Ok(())
-            }
+            Ok(row) => self.record_open(row, table),
             Err(cause) => {
                 if !env::planted(25) {
                     self.note_failed_opening(region, &cause);
@@ -589,6 +585,14 @@ impl Master {
                 Err(cause)
             }
         }
+    }
+
+    /// Records that a region is open, with this schema.
+    pub(crate) fn record_open(&self, row: RegionRow, table: &TableDescriptor) -> Result<(), Exception> {
+        let region = row.region.clone();
+        self.record(row)?;
+        self.has_schema(&region, table);
+        Ok(())
     }
 
     /// Records that the opening of a region failed. If hbase:meta cannot be written now, only the view records it. This

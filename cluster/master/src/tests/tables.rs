@@ -726,6 +726,19 @@ fn a_region_that_kept_its_schema_is_reported_and_gets_the_new_one_later() {
     assert!(life.master.run_hbck().unwrap().inconsistencies.is_empty());
 }
 
+#[test]
+fn a_table_that_is_disabled_and_enabled_serves_with_its_newest_schema() {
+    let life = Life::first();
+    life.create("t", &["f"], &["g", "m"]).unwrap();
+    life.servers.refuse_closes(1);
+    alter_versions(&life, "7").unwrap_err();
+    life.done(life.master.disable_table(&pb_name("t"), None)).unwrap();
+    life.done(life.master.enable_table(&pb_name("t"), None)).unwrap();
+    assert_eq!(served_versions(&life), [7, 7, 7]);
+    assert_eq!(life.master.alter_status(&pb_name("t")).unwrap(), (0, 3), "nothing is left to be altered");
+    assert!(life.master.run_hbck().unwrap().inconsistencies.is_empty());
+}
+
 /// If no region can be opened with a schema, most of the table serves on with the old one.
 #[test]
 fn a_schema_with_which_no_region_opens_leaves_the_others_as_they_are() {
