@@ -20,6 +20,9 @@ use crate::workload::{self, Complaint, Job, Scene, Workload};
 
 /// Time limit for the clients, and for the judges, to finish after all faults have ended.
 const LIVENESS: Duration = Duration::from_secs(1_200);
+/// The same, if the disk destroyed acknowledged bytes. The server then repeats what cannot succeed, and a judge gives up each
+/// such call only after two minutes.
+const LIVENESS_OF_DESTROYED: Duration = Duration::from_secs(12_000);
 
 /// In one of this many runs the server rests before the judges come.
 const RESTS_ONE_IN: u64 = 3;
@@ -286,7 +289,7 @@ fn settle(
     scene: &Scene,
     is_done: impl Fn() -> bool,
 ) -> End {
-    let end = scheduler.now() + LIVENESS.as_nanos() as u64;
+    let began = scheduler.now();
     loop {
         let done = scheduler.run_until(faults.until_next(), &is_done);
         faults.act();
@@ -304,9 +307,10 @@ fn settle(
             env::sometimes("judges: the server does not start, for the disk destroyed what it needs");
             return End::Noticed;
         }
-        if scheduler.now() > end {
+        let limit = if faults.has_destroyed() { LIVENESS_OF_DESTROYED } else { LIVENESS };
+        if scheduler.now() - began > limit.as_nanos() as u64 {
             let waiting = scheduler.waiting().join(", ");
-            let words = format!("{NOT_WITHIN} {LIVENESS:?} after all was mended: {what}; threads: {waiting}");
+            let words = format!("{NOT_WITHIN} {limit:?} after all was mended: {what}; threads: {waiting}");
             return End::Failed(vec![words]);
         }
     }
