@@ -57,6 +57,15 @@ pub struct Local {
 /// Whether a file is sealed. Locked during each write to the file.
 type Seal = Mutex<bool>;
 
+/// Returns the absolute path of a root. Clients name files by such paths, and whether a file is the server's own is decided
+/// by comparing with it.
+fn absolute(root: PathBuf) -> Result<PathBuf> {
+    std::path::absolute(&root).map_err(|source| {
+        Error::from_io(&source, Outcome::DidNotHappen, &FileName::root(), "open")
+            .because(format!("the path {} has no absolute form", root.display()))
+    })
+}
+
 impl Local {
     /// Creates the writer of `file` and registers it, so that it can be sealed.
     fn writer(
@@ -93,11 +102,11 @@ impl Local {
         Ok(self.writer(file, name, folder, None, is_reserved))
     }
 
-    /// Opens `root`, which is created if missing.
+    /// Opens `root`, which is created if missing. A relative path counts from the process's present folder.
     ///
     /// Fails with [`Kind::InUse`] while another process holds the folder.
     pub fn open(root: impl Into<PathBuf>) -> Result<Local> {
-        let root = root.into();
+        let root = absolute(root.into())?;
         let lock = Local::lock(&root)?;
         Ok(Local::with(root, Some(lock)))
     }
@@ -105,7 +114,7 @@ impl Local {
     /// Opens the existing folder `root` for a caller that writes nothing. If this process can write to it, the folder is
     /// locked as by [`open`](Local::open). On a read-only file system it is not: no server of this machine runs there.
     pub fn open_for_reading(root: impl Into<PathBuf>) -> Result<Local> {
-        let root = root.into();
+        let root = absolute(root.into())?;
         match access(&root, Access::WRITE_OK) {
             Err(Errno::ROFS) => Ok(Local::with(root, None)),
             _ => Local::open(root),

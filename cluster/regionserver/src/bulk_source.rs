@@ -433,11 +433,15 @@ mod tests {
         for (target, link) in links {
             std::os::unix::fs::symlink(folder.join(target), folder.join(link)).expect("linked");
         }
-        let paths =
-            SourcePaths { root: root.display().to_string(), log: log.display().to_string(), foreign: None };
         let at = |path: &str| folder.join(path).display().to_string();
         let behind_proc = |path: &str| format!("file:/proc/self/root{}", at(path));
-        let files = storage::Local::open(&root).expect("the test's own folder");
+        // A server's root is often given by a relative path.
+        let here = std::path::absolute(".").expect("the present folder");
+        let up: std::path::PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = |path: &Path| up.join(path.strip_prefix("/").expect("absolute"));
+        let files = storage::Local::open(relative(&root)).expect("the test's own folder");
+        let log_files = storage::Local::open(relative(&log)).expect("the test's own folder");
+        let paths = SourcePaths { root: files.place(), log: log_files.place(), foreign: None };
         let aliases = [
             ("alias/data/default/t/r/f/a", own[0].1),
             ("table/r/f/a", own[0].1),
