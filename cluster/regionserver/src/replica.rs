@@ -562,16 +562,15 @@ impl Replica {
 
     /// Reads the log again, or the log that takes its place, and opens all regions again.
     fn begin_again(&self, server: &RegionServer, moved: Option<PlacedLog>) -> Round {
-        let mut log = self.log.lock();
-        let found = moved.as_ref().unwrap_or(&log).look(&self.primary.folder);
-        let (reader, tail) = match found {
+        // Opening the place again fails if the log is lost. Without its records the regions would lack rows that they have
+        // shown, so they serve on as they are.
+        let opened = moved.map_or_else(|| PlacedLog::open(&*self.primary.log), Ok);
+        let found = opened.and_then(|log| log.look(&self.primary.folder).map(|found| (log, found)));
+        let (log, (reader, tail)) = match found {
             Ok(found) => found,
             Err(error) => return self.failed(&error),
         };
-        if let Some(moved) = moved {
-            *log = moved;
-        }
-        drop(log);
+        *self.log.lock() = log;
         (*self.reader.lock(), *self.tail.lock()) = (reader, tail);
         if env::planted(43) {
             return Round::Again;

@@ -39,8 +39,8 @@ struct RecordedLog {
     /// The primary's files.
     files: Arc<dyn Files>,
     meter: Option<Arc<Meter>>,
-    /// The log that was opened when this process started, until it is asked for.
-    first: Mutex<Option<Arc<dyn Files>>>,
+    /// The log that was opened when this process started, with what was recorded then, until it is asked for.
+    first: Mutex<Option<(String, Arc<dyn Files>)>>,
 }
 
 impl LogPlace for RecordedLog {
@@ -51,8 +51,9 @@ impl LogPlace for RecordedLog {
     fn open(&self) -> Result<Arc<dyn Files>, String> {
         let RecordedLog { world, conf, root, files, meter, first } = self;
         match first.lock().take() {
-            Some(log) => Ok(log),
-            None => log_place::open_for_reading(world, conf, files, root, meter.as_ref())
+            // The primary may have moved its log since.
+            Some((record, log)) if record == self.recorded()? => Ok(log),
+            _ => log_place::open_for_reading(world, conf, files, root, meter.as_ref())
                 .map_err(|error| error.to_string()),
         }
     }
@@ -98,6 +99,7 @@ impl ReadReplica {
     pub(crate) fn open(world: &World, settings: &Settings) -> Result<ReadReplica, Failure> {
         let (conf, root) = (&settings.conf, &settings.root);
         let OpenRoot { files, meter, .. } = root.open_for_reading(conf)?;
+        let record = log_place::record(&*files, &root.to_string())?;
         let log = log_place::open_for_reading(world, conf, &files, root, meter.as_ref())?;
         let own: Arc<dyn Files> = Arc::new(Memory::new());
         let id = layout::cluster_id();
@@ -116,7 +118,7 @@ impl ReadReplica {
             root: root.clone(),
             files: Arc::clone(&files),
             meter: meter.clone(),
-            first: Mutex::new(Some(log)),
+            first: Mutex::new(Some((record, log))),
         };
         let folder = FileName::new(crate::root::LOG_FOLDER);
         let primary = Primary { files, log: Arc::new(log), folder };

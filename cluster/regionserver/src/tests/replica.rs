@@ -363,3 +363,21 @@ fn a_replica_that_cannot_reach_the_log_of_its_primary_falls_behind() {
     *pair.log_place.0.lock() = log;
     assert_eq!(pair.seen("a"), ["f:q=0"]);
 }
+
+/// A start is refused then, as long as an operator has not said that the log's writes are lost for good.
+#[test]
+fn a_replica_whose_primary_has_lost_its_log_serves_what_it_has_read() {
+    let pair = Pair::new(None);
+    pair.primary.put("a", "f:q", "0");
+    assert_eq!(pair.seen("a"), ["f:q=0"]);
+    pair.log_place.0.lock().1 = None;
+    for entry in pair.place.list(&FileName::new("WALs")).expect("listed") {
+        pair.place.delete(&entry.name).expect("deleted");
+    }
+    let replica = pair.replica.server.replica().expect("it is one");
+    assert!(
+        !replica.wait_current(Duration::from_millis(200)),
+        "it does not know what was acknowledged since"
+    );
+    assert_eq!(pair.replica.row("a"), ["f:q=0"], "no store file has it yet");
+}
