@@ -91,6 +91,9 @@ fn check_finished(files: &Arc<dyn Files>) -> Result<Vec<FileName>> {
         let what = format!("a change of table {}", intent.table());
         return Err(Error::Unfinished { what });
     }
+    if let Some(snapshot) = Intents::deletions_left_in(&**files)?.first() {
+        return Err(Error::Unfinished { what: format!("the deletion of snapshot {snapshot}") });
+    }
     let notes = OnDisk::list(&**files)?.bulk_loads;
     for note in &notes {
         if region::is_bulk_load_unfinished(&**files, note).map_err(Error::of_region(note))? {

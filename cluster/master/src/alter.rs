@@ -8,7 +8,7 @@
 //! the family.
 //!
 //! A client may ask that no region is reopened. Then the master only writes the descriptor, and a region has the new schema
-//! once it is opened again, for instance after a move.
+//! once it is opened again, for instance when it is unassigned and assigned.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -373,7 +373,8 @@ impl Master {
         let Some((region, cause)) = failures.into_iter().next() else { return Ok(()) };
         let message = format!(
             "the new schema of table {} is stored, and {} of its {} open regions do not have it yet. The first is {region}: {}. The \
-             server tries again every minute; remove the cause, or alter the table again",
+             server tries again every minute while all regions of the table can be opened; remove the cause, or alter the table \
+             again",
             table.name(),
             regions.len() - done,
             regions.len(),

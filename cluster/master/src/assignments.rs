@@ -32,6 +32,15 @@ pub(crate) struct Assignment {
     pub(crate) is_closing: bool,
 }
 
+/// A region that is open, because it was opened or because it was open already.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The region's row for hbase:meta.
+    pub(crate) row: RegionRow,
+    /// Whether the region had an owner before. Then it was perhaps open, and has the schema with which it was opened.
+    pub(crate) had_owner: bool,
+}
+
 /// Timestamps that never occur twice: the present time or, if that is not greater than the last timestamp, one more
 /// than that. Used for catalog edits, terms and region ids.
 #[derive(Debug)]
@@ -88,28 +97,30 @@ impl Assignments {
         region: &RegionInfo,
         table: &Arc<TableDescriptor>,
         last: Option<&ServerName>,
-    ) -> Result<RegionRow, Exception> {
+    ) -> Result<Opened, Exception> {
         let name = region.encoded_name();
         // The region may still be closing. That must end before the region is opened under a new term.
         if self.owner(name).is_some_and(|owner| owner.is_closing) {
             self.close(name)?;
         }
-        let owner = {
+        let (owner, had_owner) = {
             let mut owners = self.owners.lock();
             match owners.get(name) {
-                Some(owner) => owner.clone(),
+                Some(owner) => (owner.clone(), true),
                 None => {
                     let server = choose(&self.servers.live(), &owners, last)?;
                     let owner = Assignment { server, term: Term(self.clock.next().0), is_closing: false };
                     // The owner is recorded before the order is sent. So a close that comes meanwhile knows the server.
                     owners.insert(name.clone(), owner.clone());
-                    owner
+                    (owner, false)
                 }
             }
         };
         let order = OpenOrder { region: region.clone(), table: Arc::clone(table), term: owner.term };
         match env::block_on(self.servers.open(&owner.server, order)) {
-            Ok(OpenSequence(sequence)) => Ok(RegionRow::open(region.clone(), owner.server, sequence)),
+            Ok(OpenSequence(sequence)) => {
+                Ok(Opened { row: RegionRow::open(region.clone(), owner.server, sequence), had_owner })
+            }
             Err(cause) => {
                 // If the answer is an error, the region is not open on the server.
                 let mut owners = self.owners.lock();

@@ -364,10 +364,11 @@ impl Master {
             others.remove(region.encoded_name());
         }
         for region in others {
-            // hbase:meta does not have the region any more, but a server may.
+            // hbase:meta does not have the region any more, but a server may. What it kept in memory is forgotten first: a
+            // full disk may have no room for it, and room comes from the folders.
             self.regions.close_as(&region, OnFullDisk::KeepsMemory)?;
-            self.regions.drop_folder(layout::region(copy.table.name(), &region))?;
             self.regions.forget(&region)?;
+            self.regions.drop_folder(layout::region(copy.table.name(), &region))?;
         }
         Ok(())
     }

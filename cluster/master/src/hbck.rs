@@ -111,8 +111,8 @@ fn each(
 }
 
 /// Sets a table's state without opening or closing regions, as HBase does, and returns the previous state. Other changes of
-/// the table wait. Regions of a table that is DISABLED by this serve on until they are unassigned or the table is changed;
-/// each change of a disabled table closes them first.
+/// the table wait. Regions of a table that is DISABLED by this serve on until they are unassigned, or the table is dropped, truncated
+/// or restored.
 fn set_table_state(
     master: &Arc<Master>,
     request: &pb::SetTableStateInMetaRequest,

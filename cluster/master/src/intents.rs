@@ -370,6 +370,11 @@ impl Intents {
         Ok(owned_object::read::<Unfinished>(files, &layout::unfinished())?.by_key.into_values().collect())
     }
 
+    /// Reads the names of the snapshots whose deletion has begun, under a root directory whose master does not run.
+    pub fn deletions_left_in(files: &dyn Files) -> Result<BTreeSet<String>, Error> {
+        Ok(owned_object::read::<Unfinished>(files, &layout::unfinished())?.deleted_snapshots)
+    }
+
     /// Fails with [`storage::Kind::Conflict`] if another process has taken over the object.
     pub(crate) fn check_owner(&self) -> storage::Result<()> {
         self.object.check_owner()

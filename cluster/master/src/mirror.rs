@@ -211,7 +211,8 @@ impl Master {
         let opened: Mutex<BTreeMap<Vec<u8>, RegionRow>> = Mutex::default();
         let failed = Mutex::new(0);
         self.in_parallel(to_open, |row| {
-            let now = self.regions.open(&row.region, descriptor, None).unwrap_or_else(|cause| {
+            let now = self.regions.open(&row.region, descriptor, None).map(|opened| opened.row);
+            let now = now.unwrap_or_else(|cause| {
                 tracing::warn!(region = %row.region, %cause, "the region cannot be opened on this read replica yet");
                 self.note_failed_opening(&row.region, &cause);
                 *failed.lock() += 1;

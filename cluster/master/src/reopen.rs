@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::Moment;
-use proto::RegionInfo;
 use proto::catalog::{RegionRow, RegionState, TableState};
+use proto::{EncodedName, RegionInfo};
 use rpc::Exception;
 
 use crate::procedure::ProcedureKind;
@@ -32,6 +32,9 @@ pub(crate) struct Reopening {
     /// The last attempt and the pause after it; `None` while there is nothing to retry.
     last: Option<(Moment, Duration)>,
 }
+
+/// Stands for the cause of a failed opening that this process does not have any more.
+pub(crate) const CAUSE_IS_LOGGED: &str = "its cause is in the log of the server";
 
 /// Returns the rows of the regions of enabled tables whose opening failed.
 fn failed_rows(view: &CatalogView) -> impl Iterator<Item = &RegionRow> {
@@ -57,15 +60,17 @@ impl Master {
     pub fn failed_regions(&self) -> Vec<Inconsistency> {
         let failed: Vec<RegionInfo> =
             self.read_view(|view| failed_rows(view).map(|row| row.region.clone()).collect());
+        // A table that is being enabled reports the causes when it ends.
+        let still: BTreeSet<EncodedName> = self.read_view(|view| {
+            let rows = view.tables.values().flat_map(TableEntry::serving);
+            let failed = rows.filter(|row| row.state == RegionState::FailedOpen);
+            failed.map(|row| row.region.encoded_name().clone()).collect()
+        });
         let mut causes = self.failed_openings.lock();
-        let names: BTreeSet<_> = failed.iter().map(RegionInfo::encoded_name).collect();
-        causes.retain(|region, _| names.contains(region));
+        causes.retain(|region, _| still.contains(region));
         let found = failed.iter().map(|region| Inconsistency::FailedOpen {
             region: Box::new(region.clone()),
-            cause: causes
-                .get(region.encoded_name())
-                .map_or("its cause is in the log of the server", String::as_str)
-                .to_owned(),
+            cause: causes.get(region.encoded_name()).map_or(CAUSE_IS_LOGGED, String::as_str).to_owned(),
         });
         found.collect()
     }

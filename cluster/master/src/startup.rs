@@ -169,12 +169,14 @@ impl Master {
         let region = RegionInfo::meta();
         layout::keep_region_info(&*self.files, &layout::region_folder(&region), &region)?;
         let table = Arc::new(table);
-        let row =
+        let opened =
             self.regions.open(&region, &table, None).map_err(|cause| failed("opening hbase:meta", cause))?;
         self.catalog
             .stamp_after(region.encoded_name())
             .map_err(|cause| failed("reading hbase:meta", cause))?;
-        self.update_view(|view| view.put_table(TableEntry::new(table, TableState::Enabled, vec![row])));
+        self.update_view(|view| {
+            view.put_table(TableEntry::new(table, TableState::Enabled, vec![opened.row]))
+        });
         Ok(())
     }
 
@@ -367,7 +369,7 @@ impl Master {
         let table = table.expect("the row was taken from the view");
         let last = row.server.as_ref().or(row.target.as_ref());
         match self.regions.open(&row.region, &table, last) {
-            Ok(open) => self.record_open(open, &table),
+            Ok(opened) => self.record_open(opened, &table),
             Err(cause) => {
                 tracing::error!(region = %row.region, %cause, "the region could not be opened; its rows are out of reach");
                 self.note_failed_opening(&row.region, &cause);

@@ -26,11 +26,13 @@ use proto::region_info::regions_between;
 use proto::{RegionId, RegionInfo, ServerName, TableDescriptor, TableName, pb};
 use rpc::{Exception, class};
 
+use crate::assignments::Opened;
 use crate::clones::{CopyKind, RestoreOutcome, SnapshotCopy, SnapshotVersion};
 use crate::error::{is_unchecked, of_proto, of_storage};
 use crate::intents::{Intent, IntentKey};
 use crate::procedure::locks::{LockSet, Resource};
 use crate::procedure::{Context, NonceKey, Parameters, ProcedureId, ProcedureKind, Submission};
+use crate::reopen::CAUSE_IS_LOGGED;
 use crate::replace::{Phase, Replacement, Step};
 use crate::view::TableEntry;
 use crate::{Master, table_not_found};
@@ -544,7 +546,8 @@ impl Master {
             rows.find(|row| row.state == RegionState::FailedOpen).map(|row| row.region.clone())
         });
         let Some(region) = failed else { return Ok(()) };
-        let cause = self.failed_openings.lock().get(region.encoded_name()).cloned().unwrap_or_default();
+        let cause = self.failed_openings.lock().get(region.encoded_name()).cloned();
+        let cause = cause.unwrap_or_else(|| CAUSE_IS_LOGGED.to_owned());
         Err(Exception::io(format!(
             "table {table} is enabled, but its region {region} could not be opened; it is tried again, and needs no further \
              call: {cause}"
@@ -576,7 +579,7 @@ impl Master {
         wanted: Option<&ServerName>,
     ) -> Result<(), Exception> {
         match self.regions.open(region, table, wanted) {
-            Ok(row) => self.record_open(row, table),
+            Ok(opened) => self.record_open(opened, table),
             Err(cause) => {
                 if !env::planted(25) {
                     self.note_failed_opening(region, &cause);
@@ -587,11 +590,14 @@ impl Master {
         }
     }
 
-    /// Records that a region is open, with this schema.
-    pub(crate) fn record_open(&self, row: RegionRow, table: &TableDescriptor) -> Result<(), Exception> {
+    /// Records that a region is open; with this schema, unless it was open before.
+    pub(crate) fn record_open(&self, opened: Opened, table: &TableDescriptor) -> Result<(), Exception> {
+        let Opened { row, had_owner } = opened;
         let region = row.region.clone();
         self.record(row)?;
-        self.has_schema(&region, table);
+        if !had_owner {
+            self.has_schema(&region, table);
+        }
         Ok(())
     }
 

@@ -438,6 +438,11 @@ fn a_root_that_is_handed_back_has_what_hbases_master_looks_for() {
     adopt(&files).expect("adopted");
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     write(&files, "bellows/switches", b"");
+    // A deletion of a snapshot that has begun. Half of its objects would be a snapshot that HBase cannot read.
+    write(&files, "bellows/unfinished", b"\x14\x0a\x0fdelete-snapshot\x12\x01s");
+    let error = door::hand_back(&shared, &shared, &world()).expect_err("refused").to_string();
+    assert!(error.contains("the deletion of snapshot s is not finished"), "{error}");
+    files.delete(&FileName::new("bellows/unfinished")).expect("deleted");
     // A region's bulk load intent: one of an unfinished load, then none.
     let note = find(&files, "/.regioninfo").parent().expect("a folder").join(".bulkload");
     let unfinished = b"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0a\x0c\x0a\x07\x64\x65\x66\x61\x75\x6c\x74\x12\x01\x74\x12\x01\x72\x20\x07\x89\x41\xb9\xc6";

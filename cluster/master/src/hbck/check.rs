@@ -86,7 +86,7 @@ pub enum Inconsistency {
     /// A region serves with an earlier schema, because the last change of the schema failed there.
     #[error(
         "region {0} serves with an earlier schema of its table, because an alter failed there, as the log of the server says; it \
-         is tried again every minute while all regions of the table can be opened: move the region, or alter the table again"
+         is tried again every minute while all regions of the table can be opened: unassign and assign the region, or alter the table again"
     )]
     EarlierSchema(Box<RegionInfo>),
     /// A region is open that should not be.

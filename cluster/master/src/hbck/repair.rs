@@ -9,9 +9,9 @@ use proto::{RegionInfo, TableName};
 use rpc::Exception;
 
 use super::check::{HbckReport, Inconsistency, gaps};
+use crate::Master;
 use crate::error::{of_proto, of_storage};
 use crate::procedure::ProcedureKind;
-use crate::{Master, table_not_found};
 
 impl Master {
     /// Repairs those inconsistencies of the last check for which there is only one remedy: rows and states that
@@ -71,7 +71,7 @@ impl Master {
     }
 
     /// Creates an empty region for rows that no region covers. Creates none if the table has no such hole any more: another
-    /// call may have filled it, or the table was restored or made anew since the check.
+    /// call may have filled it, or the table was dropped, restored or made anew since the check.
     fn fill(&self, table: &TableName, start: &Bytes, end: &Bytes) -> Result<(), Exception> {
         let known = self.read_view(|view| {
             let entry = view.tables.get(table)?;
@@ -79,10 +79,7 @@ impl Master {
             let is_there = gaps(table, &entry.serving().collect::<Vec<_>>()).contains(&hole);
             Some((Arc::clone(&entry.descriptor), entry.state, is_there))
         });
-        let (descriptor, state, is_there) = known.ok_or_else(|| table_not_found(table))?;
-        if !is_there {
-            return Ok(());
-        }
+        let Some((descriptor, state, true)) = known else { return Ok(()) };
         let region = RegionInfo::new(table.clone(), start.clone(), end.clone(), self.new_region_id());
         let region = region.map_err(of_proto)?;
         layout::keep_region_info(&*self.files, &layout::region_folder(&region), &region)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use contract::CatalogEdit;
 use proto::catalog::{RegionRow, RegionState, TableState};
 use proto::{RegionInfo, pb};
 use rpc::Exception;
@@ -849,4 +850,35 @@ fn after_a_failed_catalog_write_view_rows_and_regions_agree_again() {
         }
     }
     assert!(failures > 10, "{failures}");
+}
+
+/// Creates a table of three regions, and loses the second one from hbase:meta.
+fn with_a_hole(life: &Life) -> Result<(), Exception> {
+    life.create("t", &["f"], &["g", "n"])?;
+    let lost = life.master.read_view(|view| view.tables[&name("t")].regions[1].clone());
+    let region = pb::RegionSpecifier { r#type: 1, value: lost.region.name().clone() };
+    life.done(life.master.unassign_region(&region))?;
+    let master = &life.master;
+    let edits = vec![CatalogEdit::Delete(lost.key())];
+    master.regions.write(RegionInfo::meta().encoded_name(), master.clock.next(), edits).expect("written");
+    master.update_view(|view| view.tables.get_mut(&name("t")).expect("it was made").regions.remove(1));
+    Ok(())
+}
+
+#[test]
+fn a_repair_of_a_hole() {
+    let fix: Change = |life| life.master.fix_meta().map(drop);
+    at_every_act(with_a_hole, fix, |life, told| {
+        let starts = || -> Vec<Bytes> {
+            let start = |row: &RegionRow| row.region.start_key().clone();
+            life.master.read_view(|view| view.tables[&name("t")].regions.iter().map(start).collect())
+        };
+        if starts() == ["", "n"] {
+            assert!(!told);
+            fix(life).expect("nothing is in the way");
+        }
+        assert_eq!(starts(), ["", "g", "n"], "one region for the hole");
+        assert_serves(life, "t", 3);
+        assert_eq!(life.master.run_hbck().expect("it runs").inconsistencies, []);
+    });
 }

@@ -352,9 +352,13 @@ impl FakeServers {
         assert!(last.is_none_or(|last| last <= term), "{name}: term {term} after {last:?}");
         self.infos.lock().insert(name.clone(), region);
         let before = self.open.lock().insert(name.clone(), (server.clone(), term));
+        let was_open = before.is_some();
         assert!(before.is_none_or(|before| before == (server.clone(), term)), "{name} is open twice");
         self.refused_families.lock().remove(&name);
-        self.schemas.lock().push((name, table));
+        // A region that is open already keeps its schema.
+        if !was_open {
+            self.schemas.lock().push((name, table));
+        }
         Ok(OpenSequence(2))
     }
 
