@@ -2,6 +2,7 @@
 //! agree. The check uses objects of its own.
 
 use bytes::Bytes;
+use env::Moment;
 use futures::future::join_all;
 use object_store::{GetOptions, GetRange};
 use storage::{Error, FileName, Files, Kind, Outcome, Result, Version};
@@ -27,7 +28,7 @@ impl Bucket {
         let name = folder.join("object");
         // If the store did not answer for that long, the deletion must not wait for it once more.
         let give_up = self.deadline();
-        let outcome = self.try_conditions(&folder, &name);
+        let outcome = self.try_conditions(&folder, &name, give_up);
         let removed = match outcome {
             Ok(()) => self.delete(&name),
             Err(_) => self.ending_at(give_up).delete(&name),
@@ -40,7 +41,7 @@ impl Bucket {
         self.try_listing(&folder, &[])
     }
 
-    fn try_conditions(&self, folder: &FileName, name: &FileName) -> Result<()> {
+    fn try_conditions(&self, folder: &FileName, name: &FileName, give_up: Moment) -> Result<()> {
         let broken = |what: &str| broken(name, what);
         let first = self.try_swap(name, None, b"first")?;
         match self.try_swap(name, None, b"second") {
@@ -60,7 +61,9 @@ impl Bucket {
         // same time.
         let race = folder.join("race");
         let created = self.race(&race, None);
-        created.and_then(|_| self.delete(&race)).inspect_err(|_| drop(self.delete(&race)))?;
+        created
+            .and_then(|_| self.delete(&race))
+            .inspect_err(|_| drop(self.ending_at(give_up).delete(&race)))?;
         let replaced = self.race(name, Some(&first))?;
         self.try_swap(name, Some(&replaced), b"0123456789")?;
         if self.load(name, 100)?.content != b"0123456789" {
@@ -168,7 +171,7 @@ impl Bucket {
 /// Returns the error of a store that breaks a promise; `what` says which one.
 fn broken<T>(name: &FileName, what: &str) -> Result<T> {
     Err(Error::new(Kind::Failed, Outcome::DidNotHappen, name, "probe the store with").because(format!(
-        "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, Azure Blob storage, MinIO, Ceph or versitygw of 2025 or newer"
+        "{what}; use a store with conditional writes and listings that are up to date: Amazon S3, Azure Blob storage, MinIO, Ceph or versitygw 1.8 or newer"
     )))
 }
 
