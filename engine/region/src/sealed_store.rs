@@ -75,5 +75,7 @@ mod tests {
         let gone = Listed { name: "0123".to_owned(), size: 7, reference: None };
         suspended.claim(&first, &[gone]).expect("it does not know of the other list");
         assert_eq!(open().1, [], "what a family that is added again finds");
+        let needed = crate::tracker::all_listed(&*files, &folder).expect("read");
+        assert_eq!(needed, [], "its file is gone, so nobody may look for it");
     }
 }

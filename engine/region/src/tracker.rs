@@ -56,10 +56,13 @@ pub(crate) fn is_list_folder(folder: &FileName) -> bool {
     folder.last() == FOLDER
 }
 
-/// Returns the files in all complete lists of a store, the newest and older ones.
+/// Returns the files in all complete lists of a store that may count, the newest and older ones. A list of an earlier owner
+/// never counts beside one of a later owner, and may name files that the later owner has deleted.
 pub(crate) fn all_listed(files: &dyn Files, store: &FileName) -> Result<Vec<Listed>> {
+    let whole = read_lists(files, &store.join(FOLDER))?.whole;
+    let epoch = whole.iter().map(|found| found.list.epoch()).max().unwrap_or_default();
     let mut all = Vec::new();
-    for FoundList { name, list, .. } in read_lists(files, &store.join(FOLDER))?.whole {
+    for FoundList { name, list, .. } in whole.into_iter().filter(|found| found.list.epoch() == epoch) {
         all.extend(entries(&name, list)?);
     }
     Ok(all)

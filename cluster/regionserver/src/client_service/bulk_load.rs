@@ -128,7 +128,9 @@ fn load_blocking(
         Err(error) => return Err(exceptions::of_bulk_load(&error, server.name())),
     }
     server.loaded(region);
-    if !request.copy_file() {
+    // A server that was replaced has loaded nothing, and its successor may have been given a new file by this name.
+    let is_owner = || server.foundation().log.check_owner().is_ok();
+    if !request.copy_file() && is_owner() {
         for (source, pair) in sources.iter().zip(&request.family_path) {
             if let Err(error) = source.delete(&**files) {
                 tracing::warn!(path = pair.path, %error,
