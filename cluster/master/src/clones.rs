@@ -70,6 +70,8 @@ pub enum CopyKind {
 pub enum RestorationStep {
     /// Write the new regions' folders.
     Fill,
+    /// Delete these folders again. They are never filled again: a deletion whose outcome is unknown may still arrive.
+    Undo,
     /// Replace the regions in hbase:meta. From this step on the restoration cannot be undone.
     Record,
 }
@@ -297,6 +299,10 @@ impl Master {
     /// undone. If a later step fails, returns the error and leaves the intent, so that the restoration continues later.
     pub(crate) fn restore(&self, copy: &SnapshotCopy) -> Result<RestoreOutcome, Exception> {
         let name = copy.table.name();
+        if copy.kind == CopyKind::Restoration(RestorationStep::Undo) {
+            self.undo_restoration(copy)?;
+            return Ok(RestoreOutcome::Undone(Exception::io("it had failed before, and the log says why")));
+        }
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
         let found = content.regions.get(name).cloned().unwrap_or_default();
         let is_new = |region: &RegionInfo| copy.regions.iter().any(|new| new.name() == region.name());
@@ -311,7 +317,10 @@ impl Master {
             .and_then(|()| self.write_copies(copy))
             .and_then(|()| self.store_step(copy, RestorationStep::Record))
         {
-            self.undo_restoration(copy)?;
+            if let Err(also) = self.undo_restoration(copy) {
+                tracing::warn!(table = %name, %cause, %also, "the restoration has failed, and is undone later");
+                return Err(also);
+            }
             return Ok(RestoreOutcome::Undone(cause));
         }
         let row = |region: &RegionInfo| RegionRow::new(region.clone(), RegionState::Closed);
@@ -345,7 +354,7 @@ impl Master {
     /// Deletes the folders of the copy's regions and removes the intent.
     fn undo_restoration(&self, copy: &SnapshotCopy) -> Result<(), Exception> {
         // The step `Record` may be stored although its write failed. A start would then record regions without folders.
-        self.store_step(copy, RestorationStep::Fill)?;
+        self.store_step(copy, RestorationStep::Undo)?;
         let mut folders = copy.regions.iter().map(layout::region_folder);
         folders.try_for_each(|folder| self.regions.drop_folder(folder))?;
         self.intents.end(&IntentKey::of_table(copy.table.name())).map_err(of_storage)

@@ -15,7 +15,8 @@
 //! change of a schema     NameBytesPair{"alter"}  TableSchema
 //! creation               NameBytesPair{"create"}  TableSchema  LongMsg count  RegionInfo…
 //! copy of a snapshot     NameBytesPair{kind, snapshot}  TableSchema  LongMsg count  RegionInfo…
-//!                        kind: "clone", "restore", or "restore-record" once hbase:meta may have changed
+//!                        kind: "clone", "restore", "restore-undo" once its folders are deleted again, or
+//!                        "restore-record" once hbase:meta may have changed
 //! deletion               NameBytesPair{"delete"}  TableName
 //! deletion of families   NameBytesPair{"delete-families"}  TableSchema  LongMsg count  NameBytesPair{"", family}…
 //! region to truncate     NameBytesPair{"truncate-region"}  TableSchema  RegionInfo
@@ -156,6 +157,7 @@ impl Intent {
                 let name = match kind {
                     CopyKind::Clone => "clone",
                     CopyKind::Restoration(RestorationStep::Fill) => "restore",
+                    CopyKind::Restoration(RestorationStep::Undo) => "restore-undo",
                     CopyKind::Restoration(RestorationStep::Record) => "restore-record",
                 };
                 put(out, pb::NameBytesPair { name: name.into(), value: Some(snapshot.clone().into()) });
@@ -211,7 +213,7 @@ impl Intent {
                 let table = Arc::new(TableDescriptor::try_from(next::<pb::TableSchema>(bytes)?)?);
                 Ok(Intent::Create { table, regions: regions(bytes)? })
             }
-            "clone" | "restore" | "restore-record" => {
+            "clone" | "restore" | "restore-undo" | "restore-record" => {
                 let value = kind.value.unwrap_or_default();
                 let snapshot =
                     String::from_utf8(value.to_vec()).map_err(|error| proto::Error::Malformed {
@@ -222,6 +224,7 @@ impl Intent {
                 let kind = match kind.name.as_str() {
                     "clone" => CopyKind::Clone,
                     "restore" => CopyKind::Restoration(RestorationStep::Fill),
+                    "restore-undo" => CopyKind::Restoration(RestorationStep::Undo),
                     _ => CopyKind::Restoration(RestorationStep::Record),
                 };
                 Ok(Intent::Copy(SnapshotCopy { snapshot, kind, table, regions: regions(bytes)? }))
@@ -491,6 +494,7 @@ mod tests {
             Intent::Create { table: Arc::clone(&table), regions: vec![region.clone(), region.clone()] },
             copy(CopyKind::Clone),
             copy(CopyKind::Restoration(RestorationStep::Fill)),
+            copy(CopyKind::Restoration(RestorationStep::Undo)),
             copy(CopyKind::Restoration(RestorationStep::Record)),
             Intent::Alter { table: Arc::clone(&table) },
             Intent::Delete { table: name },

@@ -434,14 +434,18 @@ impl Master {
     /// Carries out an intent from its first step, or a split or merge from its current step. Then removes the intent.
     pub(crate) fn finish(&self, intent: &Intent) -> Result<(), Exception> {
         match intent {
-            Intent::Create { table, regions } => self.make(table, regions, || {
+            Intent::Create { table, regions } => self.make(table, regions, &[], || {
                 regions.iter().try_for_each(|region| {
                     layout::keep_region_info(&*self.files, &layout::region_folder(region), region)
                         .map_err(of_storage)
                 })
             })?,
             Intent::Copy(copy) => match copy.kind {
-                CopyKind::Clone => self.make(&copy.table, &copy.regions, || self.write_copies(copy))?,
+                // A deletion of a link whose outcome is unknown may arrive after the link was written again. So links stay, and
+                // are written again only if they are missing.
+                CopyKind::Clone => {
+                    self.make(&copy.table, &copy.regions, &copy.regions, || self.write_copies(copy))?;
+                }
                 CopyKind::Restoration(_) => {
                     if let RestoreOutcome::Undone(cause) = self.restore(copy)? {
                         let table = copy.table.name();
@@ -452,7 +456,7 @@ impl Master {
             },
             Intent::Alter { table } => return self.finish_alteration(table),
             Intent::Delete { table } => {
-                self.erase(table)?;
+                self.erase(table, &[])?;
                 self.update_view(|view| view.remove_table(table));
             }
             Intent::DeleteFamilies { table, families } => self.finish_families(table, families)?,
@@ -465,14 +469,15 @@ impl Master {
         self.intents.end(&intent.key()).map_err(of_storage)
     }
 
-    /// Carries out steps 2 to 4 of a creation. `fill` writes the regions' folders.
+    /// Carries out steps 2 to 4 of a creation. `fill` writes the regions' folders; those of the regions `kept` may be there.
     fn make(
         &self,
         table: &Arc<TableDescriptor>,
         regions: &[RegionInfo],
+        kept: &[RegionInfo],
         fill: impl FnOnce() -> Result<(), Exception>,
     ) -> Result<(), Exception> {
-        self.erase(table.name())?;
+        self.erase(table.name(), kept)?;
         self.write_descriptor(table).map_err(of_storage)?;
         fill()?;
         let rows: Vec<_> =
@@ -492,7 +497,7 @@ impl Master {
             .intents
             .begin(Intent::Delete { table: table.clone() })
             .map_err(of_storage)
-            .and_then(|()| self.erase(table))
+            .and_then(|()| self.erase(table, &[]))
             .and_then(|()| self.intents.end(&IntentKey::of_table(table)).map_err(of_storage));
         self.update_view(|view| view.remove_table(table));
         match undone {
@@ -505,8 +510,8 @@ impl Master {
         }
     }
 
-    /// Closes the regions of a table and deletes its catalog rows and files.
-    fn erase(&self, table: &TableName) -> Result<(), Exception> {
+    /// Closes the regions of a table and deletes its catalog rows and files, except the folders of the regions `kept`.
+    fn erase(&self, table: &TableName, kept: &[RegionInfo]) -> Result<(), Exception> {
         // Rows of a creation that failed may be on their way. They would appear after this deletion.
         self.catalog.confirm_writes(table)?;
         let content = self.catalog.read().map_err(|error| Exception::io(error.to_string()))?;
@@ -518,7 +523,18 @@ impl Master {
         for row in content.regions.get(table).into_iter().flatten() {
             self.regions.forget(row.region.encoded_name())?;
         }
-        self.regions.drop_folder(layout::table(table))
+        let folder = layout::table(table);
+        if kept.is_empty() {
+            return self.regions.drop_folder(folder);
+        }
+        let is_kept = |part: &&str| kept.iter().any(|region| region.encoded_name().as_str() == *part);
+        let entries = self.files.list(&folder).map_err(of_storage)?;
+        let first = |entry: &storage::Entry| {
+            let below = entry.name.below(&folder)?;
+            below.split('/').next().filter(|part| !is_kept(part)).map(str::to_owned)
+        };
+        let parts: std::collections::BTreeSet<String> = entries.iter().filter_map(first).collect();
+        parts.iter().try_for_each(|part| self.regions.drop_folder(folder.join(part)))
     }
 
     /// Carries out step 6 of a creation: opens all regions of a table and sets its state to ENABLED.

@@ -88,6 +88,33 @@ fn no_table_is_made_of_two_snapshots_of_one_name() {
     }
 }
 
+/// A deletion of the undoing may arrive late, so folders that it deletes are not filled again.
+#[test]
+fn a_restoration_that_was_to_be_undone_is_not_carried_on() {
+    let life = life_with_table();
+    take(&life, "s", "t").expect("taken");
+    life.done(life.master.disable_table(&pb_name("t"), None)).expect("disabled");
+    let kind = CopyKind::Restoration(RestorationStep::Undo);
+    let (copy, version) = life.master.plan("s", &name("t"), kind, None).expect("a plan");
+    life.master.begin_copy(&copy, &version).expect("stored");
+    life.master.write_copies(&copy).expect("written");
+    let before = life.master.read_view(|view| view.tables[&name("t")].regions.clone());
+    let next = life.next();
+    assert!(next.master.intents.all().is_empty());
+    let after = next.master.read_view(|view| view.tables[&name("t")].regions.clone());
+    let regions = |rows: &[proto::catalog::RegionRow]| -> Vec<_> {
+        rows.iter().map(|row| row.region.clone()).collect()
+    };
+    assert_eq!(regions(&after), regions(&before));
+    let files = next.files_of("t");
+    assert!(
+        files
+            .iter()
+            .all(|file| copy.regions.iter().all(|new| { file.below(&layout::region_folder(new)).is_none() }))
+    );
+    next.done(next.master.enable_table(&pb_name("t"), None)).expect("it is as before");
+}
+
 /// A primary with which a replica is always up to date.
 pub(super) struct NeverAhead;
 
