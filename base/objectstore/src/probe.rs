@@ -38,7 +38,7 @@ impl Bucket {
             Error::new(Kind::Failed, Outcome::DidNotHappen, &folder, "probe the store with").because(why)
         })?;
         outcome.and(removed)?;
-        self.try_listing(&folder, &[])
+        self.try_absence(&folder)
     }
 
     fn try_conditions(&self, folder: &FileName, name: &FileName, give_up: Moment) -> Result<()> {
@@ -69,7 +69,7 @@ impl Bucket {
         if self.load(name, 100)?.content != b"0123456789" {
             return broken("it returned an old object after it was replaced");
         }
-        self.try_listing(folder, std::slice::from_ref(name))?;
+        self.try_presence(folder, name)?;
         self.try_range(name, GetRange::Bounded(3..7), b"3456", broken)?;
         match self.shared.options.service.opening_range() {
             // Each opening of a file asks for its last bytes.
@@ -151,20 +151,27 @@ impl Bucket {
         }
     }
 
-    /// Compares a listing of `folder` with the names that it must contain after the writes and deletions before it.
-    fn try_listing(&self, folder: &FileName, expected: &[FileName]) -> Result<()> {
-        let listed: Vec<FileName> = self.list(folder)?.into_iter().map(|entry| entry.name).collect();
-        if listed == expected {
-            return Ok(());
+    fn listed(&self, folder: &FileName) -> Result<Vec<FileName>> {
+        Ok(self.list(folder)?.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Checks that a listing of `folder` has an object that was written before it.
+    fn try_presence(&self, folder: &FileName, name: &FileName) -> Result<()> {
+        match self.listed(folder)?.contains(name) {
+            true => Ok(()),
+            false => broken(folder, "its listing misses an object that was written before"),
         }
-        broken(
-            folder,
-            if expected.is_empty() {
-                "its listing shows an object that was deleted before"
-            } else {
-                "its listing misses an object that was written before"
-            },
-        )
+    }
+
+    /// Checks that a listing of `folder` has no object that was deleted before it. If a request has arrived twice, an object is
+    /// there again, and is deleted again.
+    fn try_absence(&self, folder: &FileName) -> Result<()> {
+        let back = self.listed(folder)?;
+        back.iter().try_for_each(|name| self.delete(name))?;
+        match back.is_empty() || self.listed(folder)?.is_empty() {
+            true => Ok(()),
+            false => broken(folder, "its listing shows an object that was deleted before"),
+        }
     }
 }
 
