@@ -47,6 +47,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const PROGRESS_MAX: Duration = Duration::from_secs(100);
 /// Number of zombies, unless said otherwise.
 const ZOMBIES: u32 = 200;
+/// Number of zombies in one store. Logs are kept for minutes, and the store lists their parts the more slowly the more there
+/// are.
+const ZOMBIES_IN_A_STORE: u32 = 50;
 /// How often a start is repeated, as a supervisor does.
 const STARTS_MAX: u32 = 40;
 /// Number of tasks that write.
@@ -124,12 +127,18 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         play(*kind, &options, &server, &client)
             .map_err(|why| format!("{}, seed {}: {why}", kind.name(), options.seed))?;
     }
-    if options.zombies == 0 {
-        return Ok(());
+    let mut left = options.zombies;
+    if left > 0 {
+        Workload::build()?;
     }
-    Workload::build()?;
-    let store = Store::start_in(&fresh_folder("s3zombies")?)?;
-    takeovers(options.zombies, options.seed, &server, &data(), &store_options(&store.endpoint, ""))
+    while left > 0 {
+        let count = left.min(ZOMBIES_IN_A_STORE);
+        let store = Store::start_in(&fresh_folder("s3zombies")?)?;
+        let seed = options.seed + u64::from(left);
+        takeovers(count, seed, &server, &data(), &store_options(&store.endpoint, ""))?;
+        left -= count;
+    }
+    Ok(())
 }
 
 /// Plays one kind of faults.
