@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -68,7 +69,9 @@ pub enum Profile {
     /// HDFS. Files can only be appended to; they cannot be cut and their space cannot be reused. Readers see only whole
     /// blocks of a file that is being written, although more may be durable, until [`Files::seal`] or [`Files::sync`]
     /// recovers its lease, which takes seconds. A deleted file cannot be read any more. The bytes that a process had not
-    /// synced are lost when it is killed, and no lock keeps other processes away.
+    /// synced are lost when it is killed, and no lock keeps other processes away: the process that
+    /// [took](Disk::for_process) the disk last owns it. Swaps and deletions of an earlier one fail, and so do its syncs,
+    /// although the bytes are there: that is how `base/hdfs` behaves with its owner's folder.
     Hdfs,
 }
 
@@ -115,17 +118,22 @@ impl Default for Conduct {
 /// A machine's disk; see the module documentation. Clones share it.
 #[derive(Clone)]
 pub struct Disk {
-    place: Memory,
+    /// The content, which a kill or loss of power replaces. On HDFS a process may outlive that: another one was killed.
+    place: Arc<Mutex<Memory>>,
     conduct: Arc<Mutex<Conduct>>,
     medium: Arc<Mutex<Medium>>,
     /// Ranges whose last read had a transient fault: the next read is right.
     misread: Arc<Mutex<BTreeSet<(FileName, u64)>>>,
     profile: Profile,
     leases: Leases,
+    /// The number of the process that took the disk last.
+    owner: Arc<AtomicU64>,
+    /// The number of the process that uses this object.
+    number: u64,
 }
 
 /// HDFS files with a lease, of a living or dead writer.
-pub type Leases = Arc<Mutex<BTreeSet<FileName>>>;
+type Leases = Arc<Mutex<BTreeSet<FileName>>>;
 
 /// The folder of the log.
 pub(crate) const LOG_FOLDER: &str = "WALs";
@@ -134,20 +142,56 @@ pub(crate) const LOG_FOLDER: &str = "WALs";
 const SECTOR: u64 = 512;
 
 impl Disk {
-    /// Creates a disk with `memory` as its content.
-    pub fn new(
-        place: Memory,
-        conduct: Arc<Mutex<Conduct>>,
-        medium: Arc<Mutex<Medium>>,
-        profile: Profile,
-        leases: Leases,
-    ) -> Disk {
-        Disk { place, conduct, medium, misread: Arc::default(), profile, leases }
+    /// Creates an empty disk.
+    pub fn new(profile: Profile, conduct: Arc<Mutex<Conduct>>) -> Disk {
+        Disk {
+            place: Arc::new(Mutex::new(Memory::with(profile.capabilities()))),
+            conduct,
+            medium: Arc::default(),
+            misread: Arc::default(),
+            profile,
+            leases: Arc::default(),
+            owner: Arc::default(),
+            number: 0,
+        }
+    }
+
+    /// Returns the disk for a new process, which takes it: on HDFS earlier processes own it no more.
+    #[must_use]
+    pub fn for_process(&self) -> Disk {
+        let number = self.owner.fetch_add(1, Ordering::AcqRel) + 1;
+        Disk { number, misread: Arc::default(), ..self.clone() }
     }
 
     /// Returns the content of the disk.
-    pub fn memory(&self) -> &Memory {
-        &self.place
+    pub fn content(&self) -> Memory {
+        self.place.lock().clone()
+    }
+
+    /// Replaces the content of the disk by what the next process finds.
+    pub fn become_content(&self, next: Memory) {
+        *self.place.lock() = next;
+    }
+
+    /// Returns what is known of the acknowledged bytes that the disk has destroyed.
+    pub fn medium(&self) -> Medium {
+        *self.medium.lock()
+    }
+
+    /// Records that the process that uses the disk has ended.
+    pub fn end_life(&self) {
+        self.medium.lock().end_life();
+    }
+
+    /// Fails if another process has taken the disk since, and no lock keeps it away.
+    fn check_owner(&self, act: &'static str, name: &FileName, outcome: Outcome) -> Result<()> {
+        if self.profile == Profile::Local || self.owner.load(Ordering::Acquire) == self.number {
+            return Ok(());
+        }
+        env::sometimes("hdfs: a process that no longer owns the disk was refused");
+        scheduler().note(|| format!("disk   refuses {act} {name} by an earlier owner"));
+        Err(Error::new(Kind::InUse, outcome, name, act)
+            .because("the simulated disk was taken over by another"))
     }
 
     /// Waits as long as the disk takes for this call, and decides whether the call fails. `Err` means that it fails and
@@ -175,7 +219,7 @@ impl Disk {
 impl Disk {
     /// Linux calls the written pages clean when a sync fails, and the next sync does not report that again.
     fn lose_unsynced(&self, name: &FileName) {
-        calm(|| self.place.lose_unsynced(name));
+        calm(|| self.content().lose_unsynced(name));
     }
 
     /// Waits for the duration of a lease recovery, after which the whole file can be read.
@@ -186,6 +230,8 @@ impl Disk {
             env::simulation::suspend(Duration::from_micros(us));
             env::sometimes("hdfs: a lease was recovered");
             self.leases.lock().remove(name);
+            // From now on the writer, which another process may be, cannot write. The file may have been deleted meanwhile.
+            let _sealed = calm(|| self.content().seal(name));
         }
     }
 
@@ -199,19 +245,19 @@ impl Disk {
     /// previous bytes in their place, which `old` has, and zeros after those.
     fn misdirect(&self, name: &FileName, offset: u64, bytes: &[u8], old: &[u8]) {
         let scheduler = scheduler();
-        let files = self.place.list(&FileName::root()).unwrap_or_default();
+        let files = self.content().list(&FileName::root()).unwrap_or_default();
         let is_same = scheduler.below(2) == 0;
         let victim = match files.get(scheduler.below(files.len() as u64) as usize) {
             Some(file) if !is_same => file.name.clone(),
             _ => name.clone(),
         };
-        self.place.damage(name, |all| {
+        self.content().damage(name, |all| {
             let here = &mut all[offset as usize..][..bytes.len()];
             here.fill(0);
             here[..old.len()].copy_from_slice(old);
         });
         let mut lands_at = 0;
-        self.place.damage(&victim, |all| {
+        self.content().damage(&victim, |all| {
             let sectors = (all.len() as u64).div_ceil(SECTOR);
             lands_at = scheduler.below(sectors) * SECTOR;
             let there = all.get_mut(lands_at as usize..).unwrap_or_default();
@@ -289,7 +335,7 @@ impl Disk {
         create: impl FnOnce(&Memory) -> Result<Box<dyn FileWriter>>,
     ) -> Result<Box<dyn FileWriter>> {
         let failure = self.call("create", name, false)?;
-        let inner = calm(|| create(&self.place))?;
+        let inner = calm(|| create(&self.content()))?;
         self.begin_lease(name);
         let writer = Writer { inner, disk: self.clone(), name: name.clone() };
         after(failure, Box::new(writer) as Box<dyn FileWriter>)
@@ -298,7 +344,7 @@ impl Disk {
 
 impl Files for Disk {
     fn capabilities(&self) -> Capabilities {
-        self.place.capabilities()
+        self.profile.capabilities()
     }
 
     fn create(&self, name: &FileName) -> Result<Box<dyn FileWriter>> {
@@ -316,7 +362,7 @@ impl Files for Disk {
         marker: &[u8],
     ) -> Result<Box<dyn FileWriter>> {
         let failure = self.call("reuse", name, true)?;
-        let inner = calm(|| self.place.reuse_space(name, given_up, marker))?;
+        let inner = calm(|| self.content().reuse_space(name, given_up, marker))?;
         after(
             failure,
             Box::new(Writer { inner, disk: self.clone(), name: name.clone() }) as Box<dyn FileWriter>,
@@ -326,12 +372,12 @@ impl Files for Disk {
     /// Makes a hard link, or on HDFS a copy by HDFS itself: the bytes do not pass through the server.
     fn link(&self, from: &FileName, to: &FileName) -> Result<()> {
         let failure = self.call("link", to, true)?;
-        after(failure, calm(|| self.place.link(from, to))?)
+        after(failure, calm(|| self.content().link(from, to))?)
     }
 
     fn open(&self, name: &FileName) -> Result<Arc<dyn FileReader>> {
         let failure = self.call("open", name, false)?;
-        let inner = calm(|| self.place.open(name))?;
+        let inner = calm(|| self.content().open(name))?;
         let size = if self.leases.lock().contains(name) {
             env::sometimes("hdfs: a file was opened whose last block is invisible");
             inner.size() / BLOCK * BLOCK
@@ -347,43 +393,46 @@ impl Files for Disk {
     fn sync(&self, name: &FileName) -> Result<()> {
         let failure = self.call("sync", name, true).inspect_err(|_| self.lose_unsynced(name))?;
         self.recover_lease(name);
-        after(failure, calm(|| self.place.sync(name))?)
+        after(failure, calm(|| self.content().sync(name))?)
     }
 
     fn forget(&self, name: &FileName) {
-        calm(|| self.place.forget(name));
+        calm(|| self.content().forget(name));
     }
 
     fn seal(&self, name: &FileName) -> Result<()> {
         let failure = self.call("seal", name, true)?;
         self.recover_lease(name);
-        after(failure, calm(|| self.place.seal(name))?)
+        after(failure, calm(|| self.content().seal(name))?)
     }
 
     fn list(&self, folder: &FileName) -> Result<Vec<Entry>> {
         let failure = self.call("list", folder, false)?;
-        after(failure, calm(|| self.place.list(folder))?)
+        after(failure, calm(|| self.content().list(folder))?)
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {
         let failure = self.call("delete", name, false)?;
+        self.check_owner("delete", name, Outcome::DidNotHappen)?;
         self.leases.lock().remove(name);
-        after(failure, calm(|| self.place.delete(name))?)
+        after(failure, calm(|| self.content().delete(name))?)
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
         let failure = self.call("load", name, false)?;
-        after(failure, calm(|| self.place.load(name, bytes_max))?)
+        after(failure, calm(|| self.content().load(name, bytes_max))?)
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
         let failure = self.call("swap", name, true)?;
-        after(failure, calm(|| self.place.swap(name, expected, new))?)
+        self.check_owner("swap", name, Outcome::DidNotHappen)?;
+        after(failure, calm(|| self.content().swap(name, expected, new))?)
     }
 
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
         let failure = self.call("settle", name, true)?;
-        after(failure, calm(|| self.place.settle(name, expected, new))?)
+        self.check_owner("settle", name, Outcome::MayHaveHappened)?;
+        after(failure, calm(|| self.content().settle(name, expected, new))?)
     }
 
     fn place(&self) -> String {
@@ -391,19 +440,19 @@ impl Files for Disk {
     }
 
     fn bytes_free(&self) -> Result<u64> {
-        calm(|| self.place.bytes_free())
+        calm(|| self.content().bytes_free())
     }
 
     fn keep_reserve(&self) -> Result<ReserveState> {
-        calm(|| self.place.keep_reserve())
+        calm(|| self.content().keep_reserve())
     }
 
     fn spend_reserve(&self) -> bool {
-        calm(|| self.place.spend_reserve())
+        calm(|| self.content().spend_reserve())
     }
 
     fn reserve_state(&self) -> ReserveState {
-        calm(|| self.place.reserve_state())
+        calm(|| self.content().reserve_state())
     }
 }
 
@@ -416,7 +465,7 @@ struct Writer {
 impl Writer {
     /// Returns up to `length` bytes that the disk has at `offset`.
     fn old(&self, offset: u64, length: usize) -> Vec<u8> {
-        let Ok(reader) = self.disk.place.open(&self.name) else { return Vec::new() };
+        let Ok(reader) = self.disk.content().open(&self.name) else { return Vec::new() };
         let there = reader.size().saturating_sub(offset).min(length as u64) as usize;
         let mut old = vec![0; there];
         reader.read_at(offset, &mut old).map(|()| old).unwrap_or_default()
@@ -460,6 +509,7 @@ impl FileWriter for Writer {
             let mut medium = self.disk.medium.lock();
             medium.log_syncs_to_proof = medium.log_syncs_to_proof.saturating_sub(1);
         }
+        self.disk.check_owner("sync", &self.name, Outcome::MayHaveHappened)?;
         after(failure, ())
     }
 
@@ -473,6 +523,7 @@ impl FileWriter for Writer {
         let Writer { inner, disk, name } = *self;
         let size = calm(|| inner.finish())?;
         disk.leases.lock().remove(&name);
+        disk.check_owner("finish", &name, Outcome::MayHaveHappened)?;
         after(failure, size)
     }
 

@@ -50,7 +50,7 @@ pub enum Kind {
     /// The wall clock steps back, also across a start. By HBase's rules new writes may then be older than existing
     /// ones.
     ClockBack,
-    /// Calls of the object store fail, or happen and report failure; listings are stale.
+    /// Calls of the object store fail, or happen and report failure, or arrive twice; listings are stale.
     FailingStore,
     /// Another server takes over the files while the process is suspended, which then continues. It must acknowledge
     /// nothing more, and end.
@@ -108,7 +108,7 @@ impl Kind {
             | Kind::Misdirected
             | Kind::FullDisk => Target::Disk,
             Kind::FailingStore => Target::Store,
-            Kind::TakeOver => Target::LogInStore,
+            Kind::TakeOver => Target::Shared,
             Kind::Replica => Target::Replica,
             Kind::Kill
             | Kind::Power
@@ -501,6 +501,7 @@ impl Faults {
                     call_us: (1_000, most),
                     failing_of_10_000: self.random.spread(5, 5_000),
                     stale_of_10: self.random.below(8),
+                    twice_of_10_000: if self.random.one_in(2) { self.random.spread(5, 5_000) } else { 0 },
                 });
                 self.later(10_000, Act::MendStore);
             }
@@ -617,8 +618,7 @@ impl Faults {
         let now = self.scheduler.now();
         let is_running = self.scheduler.health(machine) != Health::Paused;
         // Calls of a failing store are repeated, and until then nobody knows who owns the files.
-        let has_owner = self.server.life().ready.load(Ordering::Acquire)
-            && !self.server.store().is_some_and(Store::is_failing);
+        let has_owner = self.server.life().ready.load(Ordering::Acquire) && !self.has_disk_faults();
         if !is_running || !has_owner {
             self.replaced_since = None;
             return None;

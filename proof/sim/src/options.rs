@@ -30,7 +30,7 @@ impl Options {
     /// Applies the presets, and moves the files and the log so that each named fault has an effect.
     pub(crate) fn apply(&self, settings: &mut Settings, random: &mut Random) {
         self.presets.iter().for_each(|preset| preset.apply(settings, random));
-        for target in [Target::Store, Target::LogInStore, Target::Replica, Target::Disk] {
+        for target in [Target::Store, Target::LogInStore, Target::Shared, Target::Replica, Target::Disk] {
             if self.faults.iter().any(|kind| kind.target() == target) {
                 settings.provide(target, random);
             }
@@ -53,8 +53,13 @@ impl Options {
             if let Some(preset) = self.presets.iter().find(|preset| !preset.allows(*target)) {
                 return Some(format!("{what} has no effect with the preset {preset:?}"));
             }
-            let is_in_store =
-                |(target, _): &&(Target, String)| matches!(target, Target::LogInStore | Target::Replica);
+            let is_on_hdfs = self.presets.contains(&Preset::Hdfs);
+            let is_in_store = |(target, _): &&(Target, String)| match target {
+                Target::LogInStore | Target::Replica => true,
+                // Without the preset a run may have the log on a local disk, and then it moves to the store.
+                Target::Shared => !is_on_hdfs,
+                Target::Server | Target::Disk | Target::Store => false,
+            };
             let (_, other) = needs.iter().find(is_in_store).filter(|_| *target == Target::Disk)?;
             Some(format!("{what} needs the log on the disk, and {other} needs it in the store"))
         })

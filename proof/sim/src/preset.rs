@@ -70,9 +70,8 @@ impl Preset {
     /// Whether a run with this preset can have what a kind of fault needs to have an effect.
     pub(crate) fn allows(self, target: Target) -> bool {
         match self {
-            Preset::Disk | Preset::Hdfs => {
-                !matches!(target, Target::Store | Target::LogInStore | Target::Replica)
-            }
+            Preset::Disk => matches!(target, Target::Server | Target::Disk),
+            Preset::Hdfs => matches!(target, Target::Server | Target::Disk | Target::Shared),
             Preset::LogInStore => target != Target::Disk,
             _ => true,
         }

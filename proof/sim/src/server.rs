@@ -17,7 +17,7 @@ use region::{CompactionPolicy, RegionOptions, StripeOptions};
 use regionserver::{ClusterView, Foundation, LocalServers, MetaLocation, RegionServer};
 use storage::{FileName, Files, Memory, Segmented};
 
-use crate::disk::{Conduct, Disk, LOG_FOLDER, Leases, Medium, Profile};
+use crate::disk::{Conduct, Disk, LOG_FOLDER, Medium, Profile};
 use crate::random::Random;
 use crate::scheduler::{Health, MachineId, Scheduler};
 use crate::store::Store;
@@ -217,6 +217,11 @@ impl Settings {
                 self.put_into_store(random);
                 self.log_in_store = true;
             }
+            Target::Shared => {
+                if !self.has(Target::Shared) {
+                    self.provide(Target::LogInStore, random);
+                }
+            }
             Target::Replica => {
                 self.provide(Target::LogInStore, random);
                 self.has_replica = true;
@@ -232,6 +237,7 @@ impl Settings {
             Target::Disk => !self.log_in_store,
             Target::Store => self.uses_store,
             Target::LogInStore => self.log_in_store,
+            Target::Shared => self.log_in_store || self.profile == Profile::Hdfs,
             Target::Replica => self.has_replica,
         }
     }
@@ -261,13 +267,11 @@ pub struct Server {
     /// The number of times that a replaced process began to run again, or ended.
     replacements: Arc<AtomicU64>,
     settings: Settings,
-    place: Arc<Mutex<Memory>>,
+    disk: Disk,
     /// The store with all files except the log; `None` if they are on the disk.
     store: Option<Store>,
     /// The present behaviour of the server's disk.
     pub conduct: Arc<Mutex<Conduct>>,
-    medium: Arc<Mutex<Medium>>,
-    leases: Leases,
     life: Mutex<Arc<Life>>,
     lives: Arc<AtomicU64>,
 }
@@ -304,18 +308,17 @@ impl Server {
     /// Creates a machine with an empty disk and no process.
     pub fn new(scheduler: &Rc<Scheduler>, machine: MachineId, settings: Settings) -> Rc<Server> {
         let store = settings.uses_store.then(|| Store::new(settings.awaited_max));
+        let conduct = Arc::<Mutex<Conduct>>::default();
         Rc::new(Server {
+            disk: Disk::new(settings.profile, Arc::clone(&conduct)),
             store,
             scheduler: Rc::clone(scheduler),
             machine: Cell::new(machine),
             standby: Cell::new(None),
             replaced: Mutex::default(),
             replacements: Arc::default(),
-            place: Arc::new(Mutex::new(Memory::with(settings.profile.capabilities()))),
             settings,
-            conduct: Arc::default(),
-            medium: Arc::default(),
-            leases: Arc::default(),
+            conduct,
             life: Mutex::default(),
             lives: Arc::default(),
         })
@@ -369,28 +372,23 @@ impl Server {
 
     /// Returns the content of the server's disk.
     pub fn place(&self) -> Memory {
-        self.place.lock().clone()
-    }
-
-    fn disk(&self) -> Disk {
-        let (conduct, medium) = (Arc::clone(&self.conduct), Arc::clone(&self.medium));
-        Disk::new(self.place(), conduct, medium, self.settings.profile, Arc::clone(&self.leases))
+        self.disk.content()
     }
 
     /// Returns a function that returns the current content of the storage of its root directory.
     pub fn storage(&self) -> Arc<dyn Fn() -> Memory + Send + Sync> {
-        let (place, store) = (Arc::clone(&self.place), self.store.as_ref().map(Store::content));
-        Arc::new(move || store.clone().unwrap_or_else(|| place.lock().clone()))
+        let (disk, store) = (self.disk.clone(), self.store.as_ref().map(Store::content));
+        Arc::new(move || store.clone().unwrap_or_else(|| disk.content()))
     }
 
     /// Returns the server's name of that storage.
     pub fn storage_place(&self) -> String {
-        self.store.as_ref().map_or_else(|| self.disk().place(), Files::place)
+        self.store.as_ref().map_or_else(|| self.disk.place(), Files::place)
     }
 
     /// Returns what is known of the acknowledged bytes that the server's disk has destroyed.
     pub fn medium(&self) -> Medium {
-        *self.medium.lock()
+        self.disk.medium()
     }
 
     /// Returns the server's object store; `None` if its files are on the disk.
@@ -406,7 +404,7 @@ impl Server {
         let machine = self.machine.get();
         self.scheduler.revive(machine);
         self.scheduler.note(|| format!("server starts, life {number}"));
-        let disk = self.disk();
+        let disk = self.disk.for_process();
         let (settings, store) = (self.settings.clone(), self.store.as_ref().map(Store::for_process));
         let work = Box::new(move || {
             let served = serve(&settings, machine, disk, store, &life);
@@ -465,7 +463,7 @@ impl Server {
     pub fn kill(&self) {
         self.scheduler.note(|| "fault  kill -9".to_owned());
         self.scheduler.count("fault: kill -9");
-        let next = self.place.lock().kill();
+        let next = self.place().kill();
         self.end_life(next, Health::Killed);
     }
 
@@ -474,19 +472,19 @@ impl Server {
         self.scheduler.note(|| "fault  power is lost".to_owned());
         self.scheduler.count("fault: power lost");
         let seed = self.scheduler.below(u64::MAX);
-        let next = self.place.lock().crash(seed);
+        let next = self.place().crash(seed);
         self.end_life(next, Health::Dark);
     }
 
     /// Ends the remaining threads of a process that has ended.
     pub fn exit(&self) {
-        let next = self.place.lock().kill();
+        let next = self.place().kill();
         self.end_life(next, Health::Killed);
     }
 
     fn end_life(&self, next: Memory, how: Health) {
-        *self.place.lock() = next;
-        self.medium.lock().end_life();
+        self.disk.become_content(next);
+        self.disk.end_life();
         self.scheduler.kill(self.machine.get(), how);
         self.scheduler.announce_death(self.machine.get(), how);
         self.life.lock().ended.store(true, Ordering::Release);

@@ -6,7 +6,9 @@
 //!
 //! - a call fails and changes nothing;
 //! - a call happens, and its reply is lost;
-//! - a swap whose reply is lost happens seconds later, if the object still has the expected version;
+//! - a change whose reply is lost happens seconds later: a swap if the object still has the expected version, a new
+//!   file if there is none with its name, a deletion in any case;
+//! - a change arrives once more up to a minute later, with the same condition;
 //! - a listing is as old as one of the last few. Folders in which the server finds small objects (file lists, schemas,
 //!   links, snapshots) are exempt: there listings are up to date, as S3 promises and the probe at the start checks.
 
@@ -33,35 +35,49 @@ pub struct StoreConduct {
     pub failing_of_10_000: u64,
     /// Number of stale listings in 10.
     pub stale_of_10: u64,
+    /// Number of changes in 10,000 that arrive twice.
+    pub twice_of_10_000: u64,
 }
 
 impl Default for StoreConduct {
     fn default() -> StoreConduct {
-        StoreConduct { call_us: (2_000, 30_000), failing_of_10_000: 0, stale_of_10: 0 }
+        StoreConduct { call_us: (2_000, 30_000), failing_of_10_000: 0, stale_of_10: 0, twice_of_10_000: 0 }
     }
 }
 
 /// Number of failing calls in 10 that happen, and whose reply is lost.
 const LOST_OF_10: u64 = 5;
-/// Number of swaps in 10 with a lost reply that happen later.
+/// Number of changes in 10 with a lost reply that happen later.
 const LATE_OF_10: u64 = 5;
 /// Maximum age of a stale listing, in listings.
 const OLD_LISTINGS: usize = 4;
-/// Maximum delay of a late swap, in ns.
+/// Maximum delay of a late change, in ns.
 const LATE_MAX: u64 = 5_000_000_000;
+/// Maximum delay of a change that arrives a second time, in ns.
+const TWICE_MAX: u64 = 60_000_000_000;
 
-/// A swap that happens later.
-struct LateSwap {
+/// A request that changes an object.
+#[derive(Clone)]
+enum Change {
+    /// Replaces the object if it has this version, or creates it if it is expected not to exist.
+    Swap { expected: Option<Version>, new: Vec<u8> },
+    /// Deletes the object.
+    Delete,
+}
+
+/// A change that happens later.
+struct LateChange {
     at: u64,
     name: FileName,
-    expected: Option<Version>,
-    new: Vec<u8>,
+    change: Change,
+    /// Whether the same change has arrived before.
+    is_repeated: bool,
 }
 
 #[derive(Default)]
 struct State {
     conduct: StoreConduct,
-    late: Vec<LateSwap>,
+    late: Vec<LateChange>,
     /// The last listings of each folder, the newest last.
     listed: BTreeMap<FileName, VecDeque<Vec<Entry>>>,
 }
@@ -130,16 +146,16 @@ impl Store {
     fn end_call(&self, act: &'static str, name: &FileName) -> Result<Option<Failure>> {
         let conduct = self.state.lock().conduct;
         let scheduler = scheduler();
-        self.let_late_swaps_happen();
+        self.let_late_changes_happen();
         if scheduler.below(10_000) >= conduct.failing_of_10_000 {
             return Ok(None);
         }
         let changes = matches!(act, "finish" | "delete" | "swap" | "settle");
         let is_lost = changes && scheduler.below(10) < LOST_OF_10;
-        let is_late = is_lost && act == "swap" && scheduler.below(10) < LATE_OF_10;
+        let is_late = is_lost && act != "settle" && scheduler.below(10) < LATE_OF_10;
         let outcome = if is_lost { Outcome::MayHaveHappened } else { Outcome::DidNotHappen };
         scheduler.count(match (is_lost, is_late) {
-            (_, true) => "fault: a swap of the store takes place late",
+            (_, true) => "fault: a change of the store takes place late",
             (true, _) => "fault: a reply of the store is lost",
             _ => "fault: a call of the store fails",
         });
@@ -152,17 +168,61 @@ impl Store {
         }
     }
 
-    fn let_late_swaps_happen(&self) {
+    fn let_late_changes_happen(&self) {
         let scheduler = scheduler();
         let now = scheduler.now();
-        let due: Vec<LateSwap> = self.state.lock().late.extract_if(.., |swap| swap.at <= now).collect();
-        for LateSwap { name, expected, new, .. } in due {
-            let outcome =
-                scheduler.without_interruption(|| self.content.swap(&name, expected.as_ref(), &new));
-            scheduler.note(|| format!("fault  store late swap {name}: {}", outcome.is_ok()));
-            if outcome.is_ok() {
-                env::sometimes("store: a late swap took place");
+        let due: Vec<LateChange> = self.state.lock().late.extract_if(.., |late| late.at <= now).collect();
+        for LateChange { name, change, is_repeated, .. } in due {
+            let has_changed = scheduler.without_interruption(|| match &change {
+                Change::Swap { expected, new } => self.content.swap(&name, expected.as_ref(), new).is_ok(),
+                Change::Delete => {
+                    let was_there = self.content.open(&name).is_ok();
+                    was_there && self.content.delete(&name).is_ok()
+                }
+            });
+            let what = if matches!(change, Change::Delete) { "deletion" } else { "write" };
+            scheduler.note(|| {
+                format!(
+                    "fault  store late {what} of {name}, repeated: {is_repeated}, takes effect: {has_changed}"
+                )
+            });
+            match (has_changed, is_repeated) {
+                (true, true) => env::sometimes("store: a change that arrived twice took effect twice"),
+                (true, false) => env::sometimes("store: a late change took place"),
+                (false, _) => {}
             }
+        }
+    }
+
+    fn add_late(&self, name: &FileName, change: Change, delay_max: u64, is_repeated: bool) {
+        let at = scheduler().now() + scheduler().below(delay_max);
+        self.state.lock().late.push(LateChange { at, name: name.clone(), change, is_repeated });
+    }
+
+    /// Lets some changes arrive a second time. `change` is one that the store has now carried out or refused.
+    fn perhaps_repeat(&self, name: &FileName, change: Change) {
+        let twice_of_10_000 = self.state.lock().conduct.twice_of_10_000;
+        if scheduler().below(10_000) < twice_of_10_000 {
+            scheduler().count("fault: a change of the store arrives twice");
+            self.add_late(name, change, TWICE_MAX, true);
+        }
+    }
+
+    /// Runs a call that changes an object: now, later or twice.
+    fn change(&self, act: &'static str, name: &FileName, change: Change) -> Result<Option<Version>> {
+        let failure = self.call(act, name)?;
+        if let Some(Failure::Later(error)) = failure {
+            self.add_late(name, change, LATE_MAX, false);
+            return Err(error);
+        }
+        let done = scheduler().without_interruption(|| match &change {
+            Change::Swap { expected, new } => self.content.swap(name, expected.as_ref(), new).map(Some),
+            Change::Delete => self.content.delete(name).map(|()| None),
+        });
+        self.perhaps_repeat(name, change);
+        match failure {
+            Some(Failure::After(error) | Failure::Later(error)) => done.and(Err(error)),
+            None => done,
         }
     }
 
@@ -210,7 +270,7 @@ impl Files for Store {
     }
 
     fn delete(&self, name: &FileName) -> Result<()> {
-        self.act("delete", name, || self.content.delete(name))
+        self.change("delete", name, Change::Delete).map(drop)
     }
 
     fn load(&self, name: &FileName, bytes_max: usize) -> Result<Object> {
@@ -218,23 +278,13 @@ impl Files for Store {
     }
 
     fn swap(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Version> {
-        let failure = self.call("swap", name)?;
-        if let Some(Failure::Later(error)) = failure {
-            let at = scheduler().now() + scheduler().below(LATE_MAX);
-            let swap = LateSwap { at, name: name.clone(), expected: expected.cloned(), new: new.to_vec() };
-            self.state.lock().late.push(swap);
-            return Err(error);
-        }
-        let version = scheduler().without_interruption(|| self.content.swap(name, expected, new))?;
-        match failure {
-            Some(Failure::After(error) | Failure::Later(error)) => Err(error),
-            None => Ok(version),
-        }
+        let change = Change::Swap { expected: expected.cloned(), new: new.to_vec() };
+        self.change("swap", name, change).map(|version| version.expect("a swap gives a version"))
     }
 
     /// Sends the swap again. After that an earlier request cannot happen any more, because the version has changed.
     fn settle(&self, name: &FileName, expected: Option<&Version>, new: &[u8]) -> Result<Settled> {
-        self.act("settle", name, || {
+        let settled = self.act("settle", name, || {
             if let Ok(version) = self.content.swap(name, expected, new) {
                 return Ok(Settled::Happened(version));
             }
@@ -242,7 +292,9 @@ impl Files for Store {
                 Ok(found) if found.content == new => Ok(Settled::Happened(found.version)),
                 _ => Ok(Settled::Replaced),
             }
-        })
+        });
+        self.perhaps_repeat(name, Change::Swap { expected: expected.cloned(), new: new.to_vec() });
+        settled
     }
 
     fn place(&self) -> String {
@@ -282,7 +334,28 @@ impl FileWriter for Writer {
 
     fn finish(self: Box<Self>) -> Result<u64> {
         let Writer { inner, store, name } = *self;
-        store.act("finish", &name, || inner.finish())
+        let failure = store.call("finish", &name)?;
+        let is_late = matches!(failure, Some(Failure::Later(_)));
+        let (size, new) = scheduler().without_interruption(|| {
+            let size = inner.finish()?;
+            let new = store.content.load(&name, usize::MAX)?.content;
+            if is_late {
+                store.content.delete(&name)?;
+            }
+            Ok((size, new))
+        })?;
+        let change = Change::Swap { expected: None, new };
+        match failure {
+            Some(Failure::Later(error)) => {
+                store.add_late(&name, change, LATE_MAX, false);
+                Err(error)
+            }
+            Some(Failure::After(error)) => Err(error),
+            None => {
+                store.perhaps_repeat(&name, change);
+                Ok(size)
+            }
+        }
     }
 
     fn abandon(self: Box<Self>) {

@@ -11,6 +11,9 @@ pub enum Target {
     Store,
     /// An object store with all files and the log.
     LogInStore,
+    /// A log that no lock keeps other processes away from, so that another server can take it over: in an object store
+    /// or on HDFS.
+    Shared,
     /// A read replica, and so an object store with all files and the log.
     Replica,
 }
