@@ -134,7 +134,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     while left > 0 {
         let count = left.min(ZOMBIES_IN_A_STORE);
         let store = Store::start_in(&fresh_folder("s3zombies")?)?;
-        let seed = options.seed + u64::from(left);
+        let seed = options.seed + u64::from(options.zombies - left);
         takeovers(count, seed, &server, &data(), &store_options(&store.endpoint, ""))?;
         left -= count;
     }

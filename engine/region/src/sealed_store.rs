@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use cell::SequenceId;
 use env::World;
 use hfile::{StoreFileInfo, Writer, WriterOptions};
 use storage::{Capability, FileName, Files};
@@ -24,27 +25,33 @@ use crate::{Error, Result};
 pub fn seal_store(files: &Arc<dyn Files>, log: &wal::Log, world: &World, folder: &FileName) -> Result<()> {
     let Some(place) = StorePlace::of_folder(folder) else { return Ok(()) };
     let is_shared = !files.capabilities().has(Capability::OneProcess);
-    let Some(max_sequence) = log.newest_edit(place.region.as_bytes()) else {
-        if !is_shared {
-            return Ok(());
-        }
-        let (mut tracker, _) = Tracker::open(Arc::clone(files), folder, world.clone(), Access::Owner)?;
-        return tracker.claim(log, &[]);
+    let list = match log.newest_edit(place.region.as_bytes()) {
+        Some(max_sequence) => vec![write_floor(files, world, folder, max_sequence)?],
+        None if is_shared => Vec::new(),
+        None => return Ok(()),
     };
+    let (mut tracker, listed) = Tracker::open(Arc::clone(files), folder, world.clone(), Access::Owner)?;
+    // In shared storage it is the list of an earlier owner, which is replaced, or of a later one, and then this fails.
+    if !listed.is_empty() && !is_shared {
+        return Err(Error::Broken(format!("store {folder} was deleted, and its list names files")));
+    }
+    tracker.write_for(log)?;
+    tracker.replace(&list)
+}
+
+/// Writes a file without cells, which says that all writes up to `max_sequence` are in files.
+fn write_floor(
+    files: &Arc<dyn Files>,
+    world: &World,
+    folder: &FileName,
+    max_sequence: SequenceId,
+) -> Result<Listed> {
     let name = format!("{:016x}{:016x}", world.random(), world.random());
     let path = folder.join(&name);
     let options = WriterOptions { created: world.now().0, ..WriterOptions::default() };
     let writer = Writer::create(files.create(&path)?, path, options);
     let written = writer.finish(StoreFileInfo { max_sequence, ..StoreFileInfo::default() })?;
-    let (mut tracker, listed) = Tracker::open(Arc::clone(files), folder, world.clone(), Access::Owner)?;
-    // In shared storage it is the list of an earlier owner, which the claim replaces, or of a later one, and then the claim
-    // fails.
-    if !listed.is_empty() && !is_shared {
-        return Err(Error::Broken(format!("store {folder} was deleted, and its list names files")));
-    }
-    let list = [Listed { name, size: written.size, reference: None }];
-    tracker.claim(log, &list)?;
-    tracker.replace(&list)
+    Ok(Listed { name, size: written.size, reference: None })
 }
 
 #[cfg(test)]

@@ -57,7 +57,6 @@ const LATE_MAX: u64 = 5_000_000_000;
 const TWICE_MAX: u64 = 60_000_000_000;
 
 /// A request that changes an object.
-#[derive(Clone)]
 enum Change {
     /// Replaces the object if it has this version, or creates it if it is expected not to exist.
     Swap { expected: Option<Version>, new: Vec<u8> },

@@ -128,13 +128,17 @@ fn load_blocking(
         Err(error) => return Err(exceptions::of_bulk_load(&error, server.name())),
     }
     server.loaded(region);
-    // A server that was replaced has loaded nothing, and its successor may have been given a new file by this name.
-    let is_owner = || server.foundation().log.check_owner().is_ok();
-    if !request.copy_file() && is_owner() {
+    if !request.copy_file() {
+        // If this server was replaced, its successor may have loaded the files, and the client written new ones by their names.
+        let owned = server.foundation().log.check_owner().map_err(|error| error.to_string());
         for (source, pair) in sources.iter().zip(&request.family_path) {
-            if let Err(error) = source.delete(&**files) {
-                tracing::warn!(path = pair.path, %error,
-                    "the file was bulk-loaded and cannot be deleted: delete it by hand, or load with copyFiles");
+            let delete = || source.delete(&**files).map_err(|error| error.to_string());
+            if let Err(error) = owned.clone().and_then(|()| delete()) {
+                tracing::warn!(
+                    path = pair.path,
+                    error,
+                    "the file was bulk-loaded and cannot be deleted: delete it by hand, or load with copyFiles"
+                );
             }
         }
     }
