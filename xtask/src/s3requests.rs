@@ -86,8 +86,8 @@ fn count(store: &Store, log: LogPlace) -> Outcome {
     // It reads no file, because the flushes have cached their blocks.
     expect("a compaction", &of("a compaction", &compact)?, &small)?;
 
-    // The bytes of the inserted rows are 20 MB: two parts.
-    insert(&server, "large", 20_000)?;
+    // The bytes of the inserted rows are 25 MB: two parts.
+    insert(&server, "large", 25_000)?;
     let large = with_markers(&[
         "MULTIPART-BEGIN file",
         "PART file",

@@ -265,7 +265,7 @@ mod tests {
     use telemetry::{Exposition, Source};
 
     use super::*;
-    use crate::{Bucket, Hedging, Options, PART_BYTES, S3, Service, TAIL_BYTES};
+    use crate::{Bucket, Hedging, Options, PUT_MAX, S3, Service, TAIL_BYTES};
 
     /// Size of the only file of the store.
     const SIZE: u64 = TAIL_BYTES + 1_000;
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(bucket.requests().all(), [0, 4, 2, 2, 0]);
         store.refused.store(1, Ordering::Release);
         let mut writer = bucket.create(&FileName::new("g")).expect("new");
-        writer.write(&vec![0; PART_BYTES + 1]).expect_err("the store refuses uploads in parts");
+        writer.write(&vec![0; PUT_MAX + 1]).expect_err("the store refuses uploads in parts");
         assert_eq!(bucket.requests().all(), [0, 4, 2, 2, 2], "the library repeats the first of its requests");
         assert_eq!(store.requests.load(Ordering::Acquire), 10);
         assert!(bytes("sent") > 0.0, "the names of deleted objects are sent");

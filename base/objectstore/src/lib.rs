@@ -3,7 +3,7 @@
 //! [`Bucket`] implements [`storage::Files`] with none of the optional capabilities: a file appears, whole, when it is
 //! finished, and a reader of a deleted file fails.
 //!
-//! - A file of at most [`PART_BYTES`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
+//! - A file of at most [`PUT_MAX`] is one conditional PUT. A longer one is a multipart upload, whose parts are sent
 //!   while the file is written ([`upload`]).
 //! - Opening a file in S3 is one GET of its last [`TAIL_BYTES`], whose reply also has the file's size. Reads within these
 //!   bytes need no further request. Opening a file that this process has just finished needs no request at all.
@@ -72,8 +72,12 @@ use profile::ProfileKeys;
 use swap::Repeat;
 use upload::Upload;
 
-/// Size of a part of a multipart upload, and the largest file that is one PUT, in bytes.
+/// Size of a part of a multipart upload, in bytes.
 pub const PART_BYTES: usize = 16 << 20;
+
+/// Size of the largest file that is one PUT, in bytes. It leaves room beside [`PART_BYTES`] because a multipart upload takes
+/// three rounds of requests, and a flush of 16 MB of cells is a file of 17 MB.
+pub const PUT_MAX: usize = PART_BYTES + PART_BYTES / 4;
 
 /// Maximum number of files of one deletion that is repeated as a whole: as many as S3 deletes in one request.
 const DELETED_AT_ONCE: usize = 1_000;

@@ -15,7 +15,7 @@ use storage::{Error, FileName, FileWriter, Kind, Outcome, Result};
 use tokio::sync::Mutex;
 
 use crate::connector::for_file;
-use crate::{Bucket, PART_BYTES, TAIL_BYTES, of_store};
+use crate::{Bucket, PART_BYTES, PUT_MAX, TAIL_BYTES, of_store};
 
 /// Number of parts that are sent at once. If the writer has a further part, it first waits for the oldest of them.
 const PARTS_AT_ONCE: usize = 4;
@@ -150,10 +150,12 @@ impl FileWriter for Upload {
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.size += bytes.len() as u64;
         self.note_tail(bytes);
-        while self.rest.len() + bytes.len() > PART_BYTES {
-            let (front, back) = bytes.split_at(PART_BYTES - self.rest.len());
+        // Before the first part it is not known whether the file is more than one PUT.
+        while self.rest.len() + bytes.len() > if self.multipart.is_some() { PART_BYTES } else { PUT_MAX } {
+            let missing = PART_BYTES.saturating_sub(self.rest.len()).min(bytes.len());
+            let (front, back) = bytes.split_at(missing);
             self.rest.extend_from_slice(front);
-            let part = self.rest.split().freeze();
+            let part = self.rest.split_to(PART_BYTES).freeze();
             self.send(part)?;
             bytes = back;
         }
@@ -165,7 +167,7 @@ impl FileWriter for Upload {
         self.size
     }
 
-    /// Finishes the file. A multipart upload has no condition, so a file that is longer than one part needs a name that
+    /// Finishes the file. A multipart upload has no condition, so a file that is longer than one PUT needs a name that
     /// no other process writes.
     fn finish(mut self: Box<Self>) -> Result<u64> {
         let tail = self.tail.clone().freeze();
@@ -282,7 +284,7 @@ mod tests {
         let (bucket, aborts) = store();
         let begun = || {
             let mut writer = bucket.create(&FileName::new("file")).expect("new");
-            writer.write(&vec![7; PART_BYTES + 1]).expect("a part is sent");
+            writer.write(&vec![7; PUT_MAX + 1]).expect("a part is sent");
             writer
         };
         let once = |how: &str| {

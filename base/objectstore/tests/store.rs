@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use objectstore::{Azure, AzureSecret, Bucket, Options, PART_BYTES, PUBLIC_DOMAIN, S3, Service};
+use objectstore::{Azure, AzureSecret, Bucket, Options, PART_BYTES, PUBLIC_DOMAIN, PUT_MAX, S3, Service};
 use storage::{FileName, Files, Kind, Outcome, Settled};
 
 /// The account of Azurite, and its key, which is the same everywhere.
@@ -209,6 +209,27 @@ fn a_large_file_is_sent_in_parts_and_read_in_ranges() {
     writer.write(&content).expect("written");
     writer.abandon();
     assert_eq!(bucket.list(&FileName::root()).expect("listed").len(), 1);
+}
+
+#[test]
+fn a_file_of_at_most_the_limit_is_one_put() {
+    let bucket = bucket("limit");
+    for (size, of_upload) in [(PUT_MAX, 0), (PUT_MAX + 1, expected().of_three_parts - 1)] {
+        let content: Vec<u8> = (0..size).map(|at| (at / 1_000 % 251) as u8).collect();
+        for chunk in [size, PUT_MAX - 1, PART_BYTES + 1, 3 << 20] {
+            let file = name(&format!("{size}-{chunk}"));
+            let before = bucket.requests().all();
+            let mut writer = bucket.create(&file).expect("new");
+            content.chunks(chunk).for_each(|chunk| writer.write(chunk).expect("written"));
+            assert_eq!(writer.finish().expect("durable"), size as u64);
+            let puts = bucket.requests().all()[0] - before[0];
+            let uploads = bucket.requests().all()[4] - before[4];
+            assert_eq!((puts, uploads), (u64::from(of_upload == 0), of_upload), "{file}");
+            let mut found = vec![0; size];
+            bucket.open(&file).expect("there").read_at(0, &mut found).expect("inside");
+            assert!(found == content, "{file} has other bytes");
+        }
+    }
 }
 
 #[test]

@@ -112,7 +112,8 @@ impl PlacedLog {
 pub struct ReplicaOptions {
     /// Pause between two rounds while rounds find new records (`bellows.replica.poll`).
     pub poll: Duration,
-    /// Maximum pause between two rounds, after several rounds that found nothing (`bellows.replica.poll.idle`).
+    /// Maximum pause between two rounds, after several rounds that found nothing (`bellows.replica.poll.idle`). At most
+    /// half of `lag_max`, but not less than `poll`.
     pub poll_idle: Duration,
     /// The lag above which reads are refused; `None` for no limit (`bellows.replica.max.lag`).
     pub lag_max: Option<Duration>,
@@ -122,12 +123,11 @@ impl ReplicaOptions {
     /// Reads the options from the configuration.
     pub fn from_conf(conf: &Conf) -> conf::Result<ReplicaOptions> {
         let poll = conf.value(&keys::cluster::REPLICA_POLL)?.max(Duration::from_millis(1));
-        let lag_max = conf.value(&keys::cluster::REPLICA_MAX_LAG)?;
-        Ok(ReplicaOptions {
-            poll,
-            poll_idle: conf.value(&keys::cluster::REPLICA_POLL_IDLE)?.max(poll),
-            lag_max: Some(lag_max).filter(|max| !max.is_zero()),
-        })
+        let lag_max = Some(conf.value(&keys::cluster::REPLICA_MAX_LAG)?).filter(|max| !max.is_zero());
+        let poll_idle = conf.value(&keys::cluster::REPLICA_POLL_IDLE)?;
+        // The lag grows between two rounds. A pause as long as the limit would let an idle replica refuse reads.
+        let poll_idle = lag_max.map_or(poll_idle, |max| poll_idle.min(max / 2)).max(poll);
+        Ok(ReplicaOptions { poll, poll_idle, lag_max })
     }
 }
 

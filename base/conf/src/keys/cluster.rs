@@ -86,8 +86,8 @@ keys! {
     /// How often a read replica reads the log of its primary while new records arrive.
     REPLICA_POLL: Millis = "bellows.replica.poll", "100";
     /// How often a read replica reads the log of its primary after several reads without new records. Each time costs
-    /// two requests to the object store.
-    REPLICA_POLL_IDLE: Millis = "bellows.replica.poll.idle", "1000";
+    /// two requests to the object store. If `bellows.replica.max.lag` is set, it reads at least twice in that time.
+    REPLICA_POLL_IDLE: Millis = "bellows.replica.poll.idle", "1250";
     /// Port on which the server answers clients that look for a ZooKeeper.
     ZOOKEEPER_CLIENT_PORT: Port = "hbase.zookeeper.property.clientPort", "2181";
     /// Parent znode of the cluster's znodes.

@@ -19,6 +19,15 @@ use pb::mutation_proto::MutationType;
 /// Maximum time for something that a replica usually does within a few ms.
 const SOON: Duration = Duration::from_secs(20);
 
+#[test]
+fn an_idle_replica_reads_more_often_than_its_maximum_lag() {
+    let idle = |max_lag: &str| {
+        let conf = conf::Conf::new().with(&conf::keys::cluster::REPLICA_MAX_LAG, max_lag);
+        ReplicaOptions::from_conf(&conf).expect("good values").poll_idle.as_millis()
+    };
+    assert_eq!([idle("0"), idle("5000"), idle("1000"), idle("50")], [1_250, 1_250, 500, 100]);
+}
+
 /// The primary's storage as the replica reaches it. A test can make it fail for a while.
 struct Reach {
     place: Memory,
