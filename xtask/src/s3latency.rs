@@ -12,6 +12,7 @@
 //! * `cold`: gets of rows that no cache has, when one of a hundred replies is a second late.
 //! * `budget`: what the log costs under load, beside `bellows.wal.store.budget`.
 //! * `idle`: what a server without clients costs.
+//! * `rename`: loads and compactions whose files are committed by a list, beside those whose files are renamed (`proof/rename`).
 //! * `replica`: how late a read replica shows writes while the primary gets 5 MB/s of other writes, beside readers that
 //!   check each answer while the primary flushes, compacts, splits and drops; and its promotion.
 
@@ -25,7 +26,7 @@ use crate::crash::store_options;
 use crate::fire::free_ports;
 use crate::generator::{generator, median, said};
 use crate::java::succeed;
-use crate::programs::build_example;
+use crate::programs::{build_example, target};
 use crate::random::seed_from_the_clock;
 use crate::replica::{END_MAX, lag, promote};
 use crate::s3::Store;
@@ -36,13 +37,13 @@ use crate::talk::Talk;
 use crate::{Outcome, web};
 
 pub(crate) const USAGE: &str = "\
-       cargo xtask s3latency [--only put,flush,open,start,recovery,cached,cold,budget,idle,replica] [--delay MS,…] [--seconds S]
+       cargo xtask s3latency [--only put,flush,open,start,recovery,cached,cold,budget,idle,rename,replica] [--delay MS,…] [--seconds S]
                   [--log MB] [--bellows BINARY]
                   (all of them with a delay of 20 ms, 10 seconds for each load and 1,000 MB of log, unless said
                   otherwise; needs Go and curl)";
 
-const PARTS: [&str; 10] =
-    ["put", "flush", "open", "start", "recovery", "cached", "cold", "budget", "idle", "replica"];
+const PARTS: [&str; 11] =
+    ["put", "flush", "open", "start", "recovery", "cached", "cold", "budget", "idle", "rename", "replica"];
 /// The delay in ms for which `flush`, `open` and `start` have bars.
 const DELAY_OF_BARS: u64 = 20;
 /// Maximum time of a durable put of one client, and of 64, divided by `P`.
@@ -73,6 +74,8 @@ const LIST_PRICE: f64 = PUT_PRICE;
 const IDLE_BAR: f64 = 0.06;
 const IDLE: Duration = Duration::from_secs(120);
 const CALM_DOWN: Duration = Duration::from_secs(30);
+/// What is done with both commits, and the minimum time with renames, divided by that with lists.
+const RENAME_BARS: [(&str, f64); 3] = [("flushes", 1.5), ("compaction", 1.04), ("load", 1.07)];
 /// Rate of the writes of 1 KB beside which a replica is measured, in a second: 5 MB.
 const REPLICA_RATE: &str = "5000";
 /// Maximum time in ms at p50 and p99 until a replica shows a write, and maximum time of its promotion, in s.
@@ -170,6 +173,7 @@ pub(crate) fn run(options: &[&str]) -> Outcome {
                 "cold" => bench.cold(),
                 "budget" => bench.budget(),
                 "idle" => bench.idle(),
+                "rename" => bench.rename(),
                 _ => bench.replica(),
             };
             outcome.map_err(|why| format!("{part} with L = {ms} ms: {why}; see {}", folder.display()))?;
@@ -490,6 +494,40 @@ impl Bench<'_> {
         say!("L = {} ms: cold get p50 {base:.2} ms without delay, p99 {p99:.2} ms with delays", self.delay);
         self.judge("p99 of a cold get ÷ (L + base)", p99 / (self.delay as f64 + base), Some(COLD_BAR));
         server.stop()
+    }
+
+    fn rename(&mut self) -> Outcome {
+        let mut build = Command::new("cargo");
+        build.args(["build", "--quiet", "--release", "--package", "rename"]);
+        succeed("cargo build", build)?;
+        let proxy = self.usual_proxy()?;
+        let mut command = Command::new(target().join("release/rename"));
+        command.args([&proxy.endpoint, "bellows", &self.root(), "bellows", "bellowssecret"]);
+        let output =
+            command.arg(self.folder.join("log")).output().map_err(|error| format!("rename: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("rename: {} {}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        for (what, bar) in RENAME_BARS {
+            let line = said.lines().find(|line| line.split(' ').next() == Some(what));
+            let line = line.ok_or_else(|| format!("no line about {what} in {said}"))?;
+            let figure = |name: &str| {
+                let mut words = line.split(' ').skip_while(|word| *word != name).skip(1);
+                words
+                    .next()
+                    .and_then(|word| word.parse::<f64>().ok())
+                    .ok_or_else(|| format!("no {name} in {line}"))
+            };
+            say!("L = {} ms: {line}", self.delay);
+            let ratio = figure("list")? / figure("rename")?;
+            self.judge(
+                &format!("{what}: time with lists ÷ with renames"),
+                ratio,
+                self.of_this_delay(1.0 / bar),
+            );
+        }
+        Ok(())
     }
 
     fn budget(&mut self) -> Outcome {
