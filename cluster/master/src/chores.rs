@@ -8,6 +8,7 @@ use env::{Moment, Priority};
 use rpc::Exception;
 
 use crate::Master;
+use crate::error::of_storage;
 use crate::procedure::ProcedureKind;
 use crate::reopen::Reopening;
 use crate::selection::Selection;
@@ -83,7 +84,7 @@ impl<T> Chore<T> {
 
 impl Master {
     /// Starts the thread of the chores. It ends when the master stops or is dropped. The chores delete unneeded parents
-    /// of splits and merges (`hbase.catalogjanitor.interval`) and expired snapshots
+    /// of splits and merges (`hbase.catalogjanitor.interval`), expired snapshots and what is left of taking snapshots
     /// (`hbase.master.cleaner.snapshot.interval`), normalize tables (`hbase.normalizer.period`), check the catalog
     /// (`hbase.master.hbck.chore.interval`), request compactions of MOB families (`hbase.mob.compaction.chore.period`),
     /// open regions that could not be opened, and complete changes that an earlier failure has interrupted.
@@ -128,6 +129,11 @@ impl Master {
                 "expired snapshots were not deleted",
                 schedule(options.snapshot_cleaner_period),
                 |master| master.delete_expired_snapshots().map(drop),
+            ),
+            MasterChore::new(
+                "what is left of taking snapshots was not deleted",
+                schedule(options.snapshot_cleaner_period),
+                |master| master.discard_running_snapshots().map_err(of_storage),
             ),
             MasterChore::new("the catalog was not checked", schedule(options.check_period), |master| {
                 master.run_hbck().map(drop)

@@ -71,7 +71,7 @@ use env::sync::{Condvar, Mutex, RwLock};
 use proto::catalog::{RegionRow, TableState};
 use proto::{EncodedName, ServerName, TableName};
 use rpc::{Exception, class};
-use storage::Files;
+use storage::{FileName, Files};
 
 pub use error::Error;
 pub use hbck::{HbckReport, HbckService, Inconsistency, gaps};
@@ -122,6 +122,8 @@ pub struct Master {
     namespaces_in_doubt: Mutex<BTreeSet<String>>,
     /// Intents that may be stored although their writes failed. Their tables are in doubt.
     doubtful_intents: Mutex<BTreeSet<intents::IntentKey>>,
+    /// Objects that say that this process takes a snapshot, or that it does not know whether it has taken one.
+    running_snapshots: Mutex<BTreeSet<FileName>>,
     /// Why the last attempt to open a region failed, for regions whose opening failed in this process.
     failed_openings: Mutex<BTreeMap<EncodedName, String>>,
     /// The report of the last check of the catalog; `None` before the first check.

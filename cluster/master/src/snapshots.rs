@@ -8,7 +8,8 @@
 //! 2. Each region is flushed, if the client asked for that, and lists its files. As in HBase, the regions do this at
 //!    different moments.
 //! 3. The master writes the manifest, then `.snapshotinfo`. Now the snapshot exists.
-//! 4. The master deletes the object of step 1.
+//! 4. The master deletes the object of step 1. If the object is stored late, a chore deletes it
+//!    ([`Master::discard_running_snapshots`]).
 //!
 //! A deletion begins with `.snapshotinfo`, so a snapshot that exists is always complete. A start deletes the remains of
 //! snapshots whose taking or deletion a crash has interrupted ([`Master::discard_incomplete_snapshots`]).
@@ -239,13 +240,23 @@ impl Master {
             tracing::info!(snapshot = name, "what was left of an incomplete snapshot is deleted");
             self.remove_snapshot(&name)?;
         }
-        let running = self.files.list(&layout::running_snapshots())?;
-        if running.is_empty() {
+        self.discard_running_snapshots()
+    }
+
+    /// Deletes each object that says that a snapshot is being taken, unless this process takes it. Such an object is left by
+    /// a crash, or stored late by a master that was replaced, and no file of its table is deleted while it exists.
+    pub(crate) fn discard_running_snapshots(&self) -> storage::Result<()> {
+        let found = self.files.list(&layout::running_snapshots())?;
+        // An object of this process is noted before it is stored, so the list has none that is not noted.
+        let own = self.running_snapshots.lock().clone();
+        let left: Vec<_> =
+            found.into_iter().map(|entry| entry.name).filter(|name| !own.contains(name)).collect();
+        if left.is_empty() {
             return Ok(());
         }
         // A master that has taken over may be taking a snapshot, whose object would be in the list.
         self.intents.check_owner()?;
-        running.iter().try_for_each(|entry| self.files.delete(&entry.name))
+        left.iter().try_for_each(|name| self.files.delete(name))
     }
 
     /// Returns the description of a snapshot; `None` if there is no complete snapshot of that name.
@@ -385,6 +396,7 @@ impl Master {
         let places = self.clear_places(&snapshot.name).map_err(of_storage)?;
         let running = format!("{}.{:016x}", snapshot.name, self.world.random());
         let running = layout::running_snapshot(&running);
+        self.running_snapshots.lock().insert(running.clone());
         let marked =
             swap_confirmed(&*self.files, &running, None, &snapshot.encode_to_vec()).map_err(of_storage);
         let listed: Result<Vec<_>, Exception> = marked.and_then(|_| {
@@ -417,9 +429,10 @@ impl Master {
                 let remains = if written.is_ok() { Ok(()) } else { self.remove_snapshot(&snapshot.name) };
                 // Also a master that was replaced deletes this object, which only its snapshot uses.
                 let marker = self.files.delete(&running);
+                self.running_snapshots.lock().remove(&running);
                 if let Err(cause) = remains.and(marker) {
                     tracing::warn!(snapshot = snapshot.name, %cause,
-                        "what is left of taking the snapshot is deleted at the next start; files of the table stay until then");
+                        "what is left of taking the snapshot is deleted later, by the next start at the latest; files of the table stay until then");
                 }
             }
         }

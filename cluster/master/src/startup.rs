@@ -87,6 +87,7 @@ impl Master {
             in_doubt: Mutex::default(),
             namespaces_in_doubt: Mutex::default(),
             doubtful_intents: Mutex::default(),
+            running_snapshots: Mutex::default(),
             failed_openings: Mutex::default(),
             hbck_report: Mutex::default(),
             failed_creations: Mutex::default(),

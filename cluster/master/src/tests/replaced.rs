@@ -2,6 +2,7 @@
 //! What the successor has acknowledged must stay.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use env::sync::Mutex;
 use proto::pb;
@@ -254,6 +255,50 @@ fn snapshot_across(call: u64) -> bool {
     true
 }
 
+/// Returns the objects that say that a snapshot is being taken.
+fn running(memory: &Memory) -> Vec<Entry> {
+    memory.list(&layout::running_snapshots()).expect("listed")
+}
+
+/// The chore that deletes what others have left runs at each call while a snapshot is taken.
+#[test]
+fn a_master_keeps_the_objects_of_its_own_snapshots() {
+    let left = layout::running_snapshot("of-another.1");
+    let mut kept = 0;
+    for call in 0.. {
+        let (memory, durable) = (Memory::with(Capabilities::NONE), Durable::default());
+        let files = Interruptible::over(&memory);
+        let life =
+            Life::over(memory.clone(), Arc::new(files.clone()), durable, TIME, |_| {}).expect("it starts");
+        life.create("t", &["f"], &[]).expect("created");
+        let (master, place, left) = (Arc::clone(&life.master), memory.clone(), left.clone());
+        let own = Arc::new(Mutex::new(None));
+        let shown = Arc::clone(&own);
+        let chore = move || {
+            let own = running(&place);
+            place.swap(&left, None, b"late").expect("new");
+            let (done, ended) = std::sync::mpsc::channel();
+            let discard = move || done.send(master.discard_running_snapshots().is_ok());
+            env::spawn_thread("chore", env::Priority::Background, discard).expect("a thread");
+            // The chore waits for locks that the stopped thread may hold.
+            if let Ok(is_done) = ended.recv_timeout(Duration::from_millis(100)) {
+                assert!(is_done);
+                assert_eq!(running(&place), own, "stopped at call {call}");
+                *shown.lock() = Some(own.len());
+            } else {
+                *shown.lock() = Some(0);
+            }
+        };
+        *files.pause.lock() = Some((call, Box::new(chore)));
+        take(&life, "s", "t").expect("taken");
+        let Some(own) = *own.lock() else { break };
+        kept += own;
+        life.master.discard_running_snapshots().expect("deleted");
+        assert_eq!(running(&memory), []);
+    }
+    assert!(kept > 2, "the object was there at {kept} calls");
+}
+
 /// Whether nothing is left of any snapshot but tombstones.
 fn has_only_tombstones(memory: &Memory) -> bool {
     let objects = memory.list(&layout::snapshots()).expect("listed");
@@ -297,6 +342,8 @@ fn taken_again_across(call: u64, act: Act) -> bool {
         assert_eq!(names(&next), ["s"], "stopped at call {call}");
         next.master.snapshot_manifest("s").expect("whole");
         files.deliver_again();
+        next.master.discard_running_snapshots().expect("deleted");
+        assert_eq!(running(&memory), [], "stopped at call {call}");
     }
     let later = Life::at(memory.clone(), durable, TIME + 60_000).expect("it starts");
     assert_eq!(names(&later), ["s"], "stopped at call {call}");
