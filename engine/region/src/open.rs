@@ -60,15 +60,24 @@ impl Region {
         let families = opening.table.families();
         let stores_at_once = if is_local { 1 } else { families.len().clamp(1, REQUESTS_AT_ONCE) };
         let files_at_once = if is_local { 1 } else { REQUESTS_AT_ONCE / stores_at_once };
-        if access == Access::Owner {
-            layout::keep_region_info(&*opening.files, &opening.folder, &opening.info)?;
-        }
         let open_stores = || {
             side_by_side("open-store", stores_at_once, families, |family| {
                 open_store(&opening, access, family, flush_size, files_at_once)
             })
         };
-        let mut stores = open_stores()?;
+        let keep_info = || layout::keep_region_info(&*opening.files, &opening.folder, &opening.info);
+        let mut stores = match access {
+            Access::Owner => {
+                let at_once = if is_local { 1 } else { 2 };
+                let opened =
+                    side_by_side("open-region", at_once, &[false, true], |is_stores| match is_stores {
+                        true => open_stores().map(Some),
+                        false => keep_info().map(|()| None).map_err(Error::from),
+                    });
+                opened?.into_iter().flatten().next().expect("one call opens the stores")
+            }
+            Access::Reader => open_stores()?,
+        };
         let mut bulk_load_note = KnownNote::default();
         if access == Access::Owner {
             // Only now is no list changed by a previous owner any more.
@@ -145,7 +154,7 @@ impl Region {
             // All records of the region are in store files, so the log need not keep any file for it.
             region.log.flushed(region.info.encoded_name().as_str().as_bytes(), last);
         }
-        region.mark(wal::Kind::RegionOpen, open_sequence, region.all_files());
+        let _nobody_waits = region.mark(wal::Kind::RegionOpen, open_sequence, region.all_files());
         Ok(Arc::new(region))
     }
 
