@@ -1,9 +1,16 @@
 //! Copies a file and compares the copy with its source.
 
-use crate::{Capability, Error, FileName, FileReader, Files, Kind, Outcome, Result};
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::{Capability, EarlyRead, Error, FileName, FileReader, Files, Kind, Outcome, Result};
 
 /// Number of bytes that a copy reads at once: 1 MB.
 const PART_BYTES: usize = 1 << 20;
+
+/// Number of parts that are requested before they are needed, where [`FileReader::read_early`] gains anything.
+const PARTS_AHEAD: usize = 8;
 
 /// Number of attempts before a copy fails.
 const ATTEMPTS: usize = 3;
@@ -52,9 +59,8 @@ pub fn is_copy<F: Files + ?Sized>(from: &dyn FileReader, files: &F, to: &FileNam
 
 fn write_parts<F: Files + ?Sized>(from: &dyn FileReader, files: &F, name: &FileName) -> Result<u64> {
     let mut to = files.create(name)?;
-    for (at, length) in parts(from.size()) {
-        let mut part = vec![0; length];
-        if let Err(error) = from.read_at(at, &mut part).and_then(|()| to.write(&part)) {
+    for part in Parts::of(from) {
+        if let Err(error) = part.and_then(|(_, part)| to.write(&part)) {
             // Where an unfinished file has its name already, another process may have replaced it.
             let can = files.capabilities();
             if can.has(Capability::OneProcess) || !can.has(Capability::SyncPrefix) {
@@ -77,10 +83,8 @@ fn first_difference<F: Files + ?Sized>(
     if copy.size() != from.size() {
         return Ok(Some(0));
     }
-    for (at, length) in parts(from.size()) {
-        let [mut source, mut written] = [vec![0; length], vec![0; length]];
-        from.read_at(at, &mut source)?;
-        copy.read_at(at, &mut written)?;
+    for (source, written) in Parts::of(from).zip(Parts::of(&*copy)) {
+        let ((at, source), (_, written)) = (source?, written?);
         if source != written {
             return Ok(Some(at));
         }
@@ -88,7 +92,40 @@ fn first_difference<F: Files + ?Sized>(
     Ok(None)
 }
 
-/// Returns the offsets and lengths of the parts of a file of `size` bytes.
-fn parts(size: u64) -> impl Iterator<Item = (u64, usize)> {
-    (0..size).step_by(PART_BYTES).map(move |at| (at, (size - at).min(PART_BYTES as u64) as usize))
+/// A file that is read from its beginning to its end, part by part.
+struct Parts<'a> {
+    from: &'a dyn FileReader,
+    /// The offset up to which parts were requested.
+    requested: u64,
+    /// The parts that were requested, with their offsets. A part is `None` where it is read when it is needed.
+    waiting: VecDeque<(u64, usize, Option<EarlyRead>)>,
+}
+
+impl Parts<'_> {
+    fn of(from: &dyn FileReader) -> Parts<'_> {
+        Parts { from, requested: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl Iterator for Parts<'_> {
+    /// The offset of a part, and its bytes.
+    type Item = Result<(u64, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.waiting.len() < PARTS_AHEAD && self.requested < self.from.size() {
+            let at = self.requested;
+            let length = (self.from.size() - at).min(PART_BYTES as u64) as usize;
+            self.waiting.push_back((at, length, self.from.read_early(at, length)));
+            self.requested += length as u64;
+        }
+        let (at, length, early) = self.waiting.pop_front()?;
+        let bytes = early.map_or_else(
+            || {
+                let mut part = vec![0; length];
+                self.from.read_at(at, &mut part).map(|()| part.into())
+            },
+            |early| early(),
+        );
+        Some(bytes.map(|bytes| (at, bytes)))
+    }
 }

@@ -85,7 +85,7 @@ impl Region {
         store.change_view(|old| View { files: files.clone(), ..view(old) });
         let change = StoreChange { list: tracker.state(&files), ..change(store, &add, remove) };
         if let Some((kind, sequence)) = marker {
-            self.mark(kind, sequence, vec![change.clone()]);
+            let _nobody_waits = self.mark(kind, sequence, vec![change.clone()]);
         }
         drop(tracker);
         remove.iter().for_each(|file| file.forget_blocks());

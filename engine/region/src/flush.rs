@@ -125,13 +125,13 @@ impl Region {
         let to_flush = || chosen().filter(|store| !store.view.load().snapshot.is_empty());
         let stores: Vec<_> = to_flush().map(|store| change(store, &[], &[])).collect();
         if !stores.is_empty() {
-            self.mark(Kind::FlushStart, sequence, stores);
+            let _nobody_waits = self.mark(Kind::FlushStart, sequence, stores);
         }
         for store in chosen() {
             let done = self.flush_store(store, sequence, self.allowance(store, reason, unlogged));
             // If a later store fails, the stores that were flushed before it keep their new files.
             let done = done.inspect_err(|_| {
-                self.mark(
+                let _nobody_waits = self.mark(
                     Kind::FlushAbort,
                     sequence,
                     to_flush().map(|store| change(store, &[], &[])).collect(),
@@ -330,7 +330,7 @@ impl Region {
                 // This is a statement of its own, so that the write lock is released before the next line. `all_files`
                 // waits for a store's list, whose holder may wait for the write lock.
                 let last_sequence = self.write.lock().last_sequence;
-                self.mark(Kind::RegionClose, last_sequence, self.all_files());
+                let _nobody_waits = self.mark(Kind::RegionClose, last_sequence, self.all_files());
                 let files = |store: &Store| store.view.load().files.clone();
                 self.stores.iter().flat_map(files).for_each(|file| file.reader.cached().close());
             }

@@ -1,13 +1,13 @@
 //! Markers in the log about a region: opens, closes, flushes, compactions.
 //!
 //! Markers are for followers of the log, such as read replicas. Recovery does not use them, because the lists of store
-//! files are authoritative. So nobody waits for a marker. If the log refuses one, no error is reported here; if the log
-//! still fails, the next write or flush reports it.
+//! files are authoritative. So nobody waits for a marker, except a bulk load, whose rows a follower has from nowhere else. If the
+//! log refuses one, no error is reported here; if the log still fails, the next write or flush reports it.
 
 use std::sync::Arc;
 
 use cell::SequenceId;
-use wal::{Kind, Marker, StoreChange};
+use wal::{Kind, Marker, StoreChange, Ticket};
 
 use crate::options::Access;
 use crate::region::Region;
@@ -15,13 +15,14 @@ use crate::store::Store;
 use crate::store_file::StoreFile;
 
 impl Region {
-    /// Appends a marker to the log. A region opened for reading appends none.
-    pub(crate) fn mark(&self, kind: Kind, sequence: SequenceId, stores: Vec<StoreChange>) {
+    /// Appends a marker to the log, and returns its ticket; `None` if the log refuses it. A region opened for reading appends
+    /// none.
+    pub(crate) fn mark(&self, kind: Kind, sequence: SequenceId, stores: Vec<StoreChange>) -> Option<Ticket> {
         if self.access == Access::Reader {
-            return;
+            return None;
         }
         let (region, table) = (self.info.encoded_name().as_str().as_bytes(), self.info.table().as_bytes());
-        let _refused = self.log.mark(region, table, sequence, &Marker { kind, stores });
+        self.log.mark(region, table, sequence, &Marker { kind, stores }).ok()
     }
 
     /// Returns all stores, with all their files as additions.

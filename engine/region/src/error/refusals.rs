@@ -1,5 +1,6 @@
 //! Reasons why a region refuses a request. Each variant names the thing that is wrong, and most texts say what to do.
 
+use cell::SequenceId;
 use proto::{EncodedName, RegionInfo, TableName};
 use storage::FileName;
 
@@ -101,6 +102,16 @@ pub enum Busy {
         region: EncodedName,
         /// The size of the region's memory in bytes.
         size: u64,
+    },
+    /// A bulk load copied its files for so long that the region's writes have reached the sequence id that it had chosen.
+    #[error(
+        "writes reached sequence id {written} while the files were copied, and the load had chosen {sequence}; load again"
+    )]
+    LoadOvertaken {
+        /// The sequence id that the load had chosen.
+        sequence: SequenceId,
+        /// The sequence id of the last write.
+        written: SequenceId,
     },
     /// The janitor is deleting the file that the call would write.
     #[error("the janitor is deleting {file}, left by an earlier load; load again")]

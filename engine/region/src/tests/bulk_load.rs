@@ -674,6 +674,59 @@ fn suspend_a_load(step: Step, act: fn(&Region, &Memory)) -> (Memory, Arc<Region>
     (files, next)
 }
 
+/// Loads files into both families, and lets `act` run just before the first file gets its final name. Returns the outcome, the
+/// region and its storage.
+fn load_beside(
+    act: impl FnOnce(&Arc<Region>) + Send + 'static,
+) -> (Result<BulkLoadOutcome>, Arc<Region>, Memory) {
+    let files = shared();
+    let opened = Arc::new(Mutex::new(None::<Arc<Region>>));
+    let shown = Arc::clone(&opened);
+    let interrupted =
+        Interrupted::files(&files, Step::Name, move || act(&opened.lock().take().expect("opened")));
+    let region = Region::open(two_families(&files, interrupted)).expect("opened");
+    *shown.lock() = Some(Arc::clone(&region));
+    (load_both(&region, &files, "one"), region, files)
+}
+
+/// In an object store a file gets its final name by a copy of all its bytes.
+#[test]
+fn writes_are_acknowledged_while_the_files_of_a_load_are_copied() {
+    let (outcome, region, files) = load_beside(|region| {
+        let write = mutation(MutationKind::Put, "a", &[("f:q", 5, CellType::Put, b"meanwhile")]);
+        let applied = region.apply(&[write], ReadMode::Any).expect("serving");
+        let (done, ended) = std::sync::mpsc::channel();
+        let wait = move || done.send(applied.pending.wait_blocking().is_ok());
+        env::spawn_thread("writer", env::Priority::Foreground, wait).expect("a thread");
+        assert_eq!(
+            ended.recv_timeout(std::time::Duration::from_secs(20)),
+            Ok(true),
+            "it does not wait for the load"
+        );
+    });
+    assert!(is_loaded(&outcome), "{outcome:?}");
+    let all = |region: &Arc<Region>| {
+        let (mut scanner, mut shown) = (region.scanner(Scan::default()).expect("serving"), Shown::default());
+        while scanner.next_row(&Limits::NONE, &mut shown, ReadMode::Any).expect("read").more {}
+        shown.0.join(" ")
+    };
+    let expected = "a/f:q@5=loaded a/g:q@5=loaded";
+    assert_eq!(all(&region), expected, "the load is newer than a write before its end");
+    drop(region);
+    assert_eq!(all(&open_next(&files)), expected);
+}
+
+#[test]
+fn a_load_that_writes_overtake_is_refused_and_may_be_repeated() {
+    let (outcome, region, files) = load_beside(|region| region.write.lock().last_sequence.0 += 1 << 20);
+    let refused = outcome.expect_err("its sequence id was taken");
+    assert!(refused.to_string().ends_with("load again"), "{refused}");
+    assert_eq!(counts(&region), [0, 0]);
+    assert!(is_loaded(&load_both(&region, &files, "one")));
+    clean(&region).expect("cleaned");
+    assert_eq!((rows(&region), counts(&region)), ("a a".to_owned(), vec![1, 1]));
+}
+
 #[test]
 fn a_reader_sees_no_part_of_a_load_that_is_in_some_families_only() {
     for assign_sequence in [true, false] {

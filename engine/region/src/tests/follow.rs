@@ -274,6 +274,29 @@ fn a_file_that_was_deleted_before_it_was_opened_is_no_missing_row() {
     assert_eq!(replica.opened, 2, "the first file named by the log is gone");
 }
 
+/// Loads a file with one row into family `f`.
+fn load(pair: &Pair, number: i64, row: &str) {
+    let name = FileName::new(format!("job/f/{number}"));
+    super::bulk_load::write_file(&pair.base, name.as_str(), Q.0, number, &[row]);
+    let (path, file) = (name.to_string(), pair.base.open(&name));
+    let file = BulkFile { family: "f".into(), path, file, within: Some(name) };
+    let load = BulkLoad { files: vec![file], assign_sequence: true, copy: false, token: None };
+    let loaded = pair.owner.bulk_load(&load).expect("loaded");
+    assert!(matches!(loaded, BulkLoadOutcome::Loaded { .. }), "{loaded:?}");
+}
+
+#[test]
+fn a_follower_sees_a_bulk_load_that_was_acknowledged_before_it_looked() {
+    let pair = Pair::new(3, RegionOptions::default());
+    let mut replica = Replica::new(&pair);
+    for (number, row) in [(1, "a"), (2, "b")] {
+        load(&pair, number, row);
+        replica.advance(&pair);
+        assert_eq!(replica.all(), all(&pair.owner));
+        assert_eq!(replica.all().len(), number as usize);
+    }
+}
+
 #[test]
 fn followers_agree_with_their_owner_after_any_acts() {
     let reopened = AtomicUsize::new(0);
@@ -313,6 +336,7 @@ fn followers_agree_with_their_owner_after_any_acts() {
                 }
                 34 => drop(pair.owner.clean(&pair.janitor(), Search::Folders).expect("collected")),
                 35 => pair.settle(),
+                38 if one_in(4) => load(&pair, number, &row),
                 36 if one_in(4) => pair.take_over(),
                 37 if one_in(4) => {
                     pair.owner.truncate().expect("truncated");
