@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 200 | it happened | done |
 //! | 412, 409 | refused; perhaps because the store had our own request already | read the object and compare |
-//! | 403, 401 | it will not happen | fail, unless an earlier request may have happened, or the keys have changed |
+//! | 403, 401 | it did not happen | send it again: rights and keys change, and clocks are set |
 //! | 400, 5xx, timeout, reset | it may have happened | send the same bytes again, and warn every [`PAUSE_MAX`] |
 //!
 //! All this ends after [`Options::settle_time`](crate::Options::settle_time), by the monotonic clock: the last request is
@@ -141,8 +141,11 @@ impl Bucket {
                         Err(_) => is_in_doubt = true,
                     }
                 }
+                // It passes, too: with rights or keys that were changed a moment ago, or a clock that was wrong.
                 Store::PermissionDenied { .. } | Store::Unauthenticated { .. } if !is_in_doubt => {
-                    return Err(of_store(&error, Outcome::DidNotHappen, name, "swap"));
+                    if repeat == Repeat::UnlessPermanent || pause >= self.time_left(deadline) {
+                        return Err(of_store(&error, Outcome::DidNotHappen, name, "swap"));
+                    }
                 }
                 _ => is_in_doubt = true,
             }
@@ -391,6 +394,10 @@ mod tests {
         let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
         assert_eq!(error.outcome(), Outcome::MayHaveHappened);
         assert!(puts.load(Ordering::Acquire) > 3, "a write of a server is settled");
+        let (bucket, puts) = refusing("403 Forbidden", "AccessDenied");
+        let error = bucket.swap(&FileName::new("list"), None, b"one").expect_err("refused");
+        assert_eq!((error.kind(), error.outcome()), (Kind::ReadOnly, Outcome::DidNotHappen));
+        assert!(puts.load(Ordering::Acquire) > 3, "a refusal may pass");
     }
 
     /// The messages of a read and of a write say why the connection failed.
