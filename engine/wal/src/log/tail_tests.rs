@@ -381,10 +381,11 @@ fn a_tail_leaves_a_file_that_a_former_owner_created_after_the_next_one_had_seale
     assert_eq!(found, [2]);
 }
 
-/// Storage that counts the objects which are read.
+/// Storage that counts the objects which are read, and the listings.
 struct Counted {
     below: Memory,
     loads: AtomicU64,
+    lists: AtomicU64,
 }
 
 impl storage::Overlay for Counted {
@@ -396,6 +397,36 @@ impl storage::Overlay for Counted {
         self.loads.fetch_add(1, Ordering::Relaxed);
         self.below.load(name, bytes_max)
     }
+
+    fn list(&self, name: &FileName) -> storage::Result<Vec<storage::Entry>> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.below.list(name)
+    }
+}
+
+#[test]
+fn following_a_closed_log_costs_one_request_a_call_until_it_is_taken_over() {
+    let base = Memory::with(storage::Capabilities::NONE);
+    let (log, _) = growing(&base);
+    write(&log, 1, Level::Os);
+    let (loads, lists) = (AtomicU64::new(0), AtomicU64::new(0));
+    let store = Arc::new(Counted { below: base.clone(), loads, lists });
+    let below: Arc<dyn Files> = Arc::clone(&store) as Arc<dyn Files>;
+    let place = Arc::new(storage::Segmented::new(below, World::real(), Duration::ZERO));
+    let mut tail = LogTail::open(place, folder(), LogPosition::default());
+    assert_eq!(more(&mut tail), [1]);
+    log.close().expect("alive");
+    drop(log);
+    (0..3).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
+    assert!(tail.is_at_end());
+    let counts = || [&store.loads, &store.lists].map(|count| count.load(Ordering::Relaxed));
+    let [loads, lists] = counts();
+    (0..40).for_each(|_| assert_eq!(more(&mut tail), [0; 0]));
+    assert_eq!(counts(), [loads + 40, lists]);
+    let (log, _) = growing(&base);
+    write(&log, 2, Level::Os);
+    assert_eq!(more(&mut tail), [2], "a new owner has recorded itself");
+    log.close().expect("alive");
 }
 
 #[test]
@@ -403,7 +434,7 @@ fn following_an_idle_log_costs_two_requests_a_call_and_each_20th_time_one_more()
     let base = Memory::with(storage::Capabilities::NONE);
     let (log, _) = growing(&base);
     write(&log, 1, Level::Os);
-    let store = Arc::new(Counted { below: base, loads: AtomicU64::new(0) });
+    let store = Arc::new(Counted { below: base, loads: AtomicU64::new(0), lists: AtomicU64::new(0) });
     let below: Arc<dyn Files> = Arc::clone(&store) as Arc<dyn Files>;
     let place = Arc::new(storage::Segmented::new(below, World::real(), Duration::ZERO));
     let mut tail = LogTail::open(place, folder(), LogPosition::default());

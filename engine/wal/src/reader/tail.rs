@@ -97,7 +97,7 @@ impl LogTail {
     /// counts when a later batch or file says that it was synced. So the last batches of an idle log are returned only
     /// when more is written. In files that [grow part by part](storage::GrowingFile) everything that can be read is
     /// durable, and is returned at once; a call that finds nothing new costs two requests, and each 20th
-    /// such call in a row three.
+    /// such call in a row three. In a closed log it costs one.
     pub fn open(files: Arc<dyn Files>, folder: FileName, from: LogPosition) -> LogTail {
         LogTail {
             files,
@@ -254,7 +254,15 @@ impl LogTail {
     /// Returns the files that were begun, from the tail's position on.
     fn begun_files(&mut self) -> Result<Vec<LiveFile>> {
         let mut begun: Vec<LiveFile> = Vec::new();
+        let is_ended = self.ended == Some(self.position.file);
+        let known = self.owner.clone();
         let noted = self.read_noted()?;
+        // An owner records itself, and then each file, before it begins the file. So while nothing is recorded, a closed log
+        // costs no listing, however long nobody takes it over.
+        let is_known = known.is_some_and(|known| self.owner.as_ref().is_some_and(|owner| known.is(owner)));
+        if is_ended && is_known && noted.is_some_and(|noted| noted.last <= self.position.file) {
+            return Ok(begun);
+        }
         // The files are opened from the last to the first. An owner seals the files of the previous owner before it
         // begins its own. So when a file of a later owner was found first, the bytes that are then found in a file of
         // an earlier owner are complete.
@@ -262,7 +270,6 @@ impl LogTail {
         if let (Some(index), Some((first, _))) = (&self.index, numbered.first()) {
             index.forget_before(*first);
         }
-        let is_ended = self.ended == Some(self.position.file);
         for (number, name) in numbered.into_iter().rev() {
             if number < self.position.file || (is_ended && number == self.position.file) {
                 break;
