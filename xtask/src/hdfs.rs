@@ -181,7 +181,49 @@ pub(crate) fn suite() -> Outcome {
     let place = |name: &str| PathBuf::from(format!("{}/{name}", hdfs.url));
     crash::run_at(ROUNDS, place("crash"), &[])?;
     s3::takeovers(TAKEOVERS, seed_from_the_clock(), &binary(), &place("takeover"), &[])?;
+    another_log_place(&place("moved"))?;
     datanode_failures(&hdfs, &place("failures"))
+}
+
+/// Starts a server with its log in another place, beside the server that has it in HDFS, and after that one was killed. HDFS
+/// does not show what is in the log. Both starts must be refused, and change nothing.
+fn another_log_place(data: &Path) -> Outcome {
+    programs::build_example("pulse")?;
+    let folder = fresh_folder("hdfs-log-place")?;
+    let failed = |why: String| format!("{why}\n  the servers' logs are in {}", folder.display());
+    let log = |name: &str| folder.join(name);
+    let elsewhere = std::path::absolute(log("elsewhere")).map_err(|error| error.to_string())?;
+    let elsewhere = format!("hbase.wal.dir={}", elsewhere.display());
+    let refused = |when: &str| {
+        let said = log(&format!("{when}.log"));
+        if Server::start_with_log(data, &said, &["-D", &elsewhere]).is_ok() {
+            return Err(failed(format!("{when}: a start with the log in another place succeeds")));
+        }
+        let said = std::fs::read_to_string(&said).map_err(|error| error.to_string())?;
+        match said.contains("and may be needed") && said.contains("stop that server in order") {
+            true => Ok(()),
+            false => Err(failed(format!("{when}: the refusal does not say why, or what to do"))),
+        }
+    };
+    let server = Server::start_with_log(data, &log("first.log"), &[]).map_err(failed)?;
+    let mut pulse = Talk::with("pulse", &server.rpc)?;
+    let mut alive = |what: &str| match pulse.ask(what)? {
+        answer if answer.starts_with("alive") => Ok(()),
+        answer => Err(failed(format!("{what}: {answer}"))),
+    };
+    alive("beat")?;
+    refused("beside")?;
+    alive("beat")?;
+    server.kill()?;
+    refused("after-a-kill")?;
+    let server = Server::start_with_log(data, &log("next.log"), &[]).map_err(failed)?;
+    alive(&format!("check {}", server.rpc))?;
+    server.stop()?;
+    let moved = Server::start_with_log(data, &log("moved.log"), &["-D", &elsewhere]).map_err(failed)?;
+    alive(&format!("check {}", moved.rpc))?;
+    moved.stop()?;
+    say!("a log in HDFS that may be needed: two starts with another hbase.wal.dir were refused");
+    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())
 }
 
 /// Kills a DataNode and pauses another one while a client puts. Each put must be acknowledged in time, also those while

@@ -510,6 +510,10 @@ impl<F: PartFiles> Files for Continued<F> {
         self.base().settle(name, expected, new)
     }
 
+    fn is_taken_over(&self) -> Result<bool> {
+        self.base().is_taken_over()
+    }
+
     fn place(&self) -> String {
         self.base().place()
     }

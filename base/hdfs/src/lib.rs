@@ -464,6 +464,16 @@ impl Files for Hdfs {
         self.settle_object(name, expected, new)
     }
 
+    fn is_taken_over(&self) -> Result<bool> {
+        let hdfs = self.clone();
+        let owned =
+            self.wait(&FileName::root(), "look for the owner of", async move { hdfs.is_owned().await })?;
+        let is_owned = owned.map_err(|error| {
+            of_hdfs(&error, Outcome::DidNotHappen, &FileName::root(), "look for the owner of")
+        })?;
+        Ok(self.0.ownership.get().is_some() && !is_owned)
+    }
+
     fn place(&self) -> String {
         format!("{}{}", self.0.options.url, self.0.options.folder)
     }

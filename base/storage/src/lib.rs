@@ -238,6 +238,12 @@ pub trait Files: Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// Whether another process has become the owner of the storage, so that this one can change nothing any more. Storage
+    /// that knows no owners returns `false`.
+    fn is_taken_over(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Returns the folder or URL of the storage, for messages to operators.
     fn place(&self) -> String;
 

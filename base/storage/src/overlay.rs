@@ -163,6 +163,10 @@ impl<T: Overlay> Files for T {
         Overlay::sync_pause(self, waited)
     }
 
+    fn is_taken_over(&self) -> Result<bool> {
+        self.below().is_taken_over()
+    }
+
     fn place(&self) -> String {
         self.below().place()
     }

@@ -70,6 +70,34 @@ pub(crate) fn open(
     Ok((OpenRoot { files: log, meter, probe: place.probe }, opened(state)))
 }
 
+/// Fails if [`open`] would refuse the place of the log, as far as that can be told without becoming the owner of anything. In
+/// HDFS a process becomes the owner before it opens the data, and the server that owned them can then change nothing.
+pub(crate) fn check_before_taking(
+    conf: &Conf,
+    files: &dyn Files,
+    root: &str,
+    wal_dir: Option<&Root>,
+) -> Result<(), Failure> {
+    let place = wal_dir.map(Root::to_string).unwrap_or_default();
+    let log: Option<Arc<dyn Files>> = match wal_dir {
+        None => None,
+        Some(Root::Folder(folder)) if !folder.is_dir() => Some(Arc::new(Memory::new())),
+        Some(folder @ Root::Folder(_)) => Some(folder.open_log_to_check(conf)?),
+        Some(elsewhere) => Some(elsewhere.open_for_single_files(conf)?),
+    };
+    let named = log.as_ref().map(|log| (&place[..], &**log));
+    let records = Records::read(files, root, named)?;
+    if let Some((name, log)) = named {
+        records.check_owner(root, name, log)?;
+    }
+    let is_moved = records.id.is_some() && records.belongs.as_ref().map(|(id, _)| id) == records.id.as_ref();
+    if records.place == place || is_moved {
+        return Ok(());
+    }
+    let to = if place.is_empty() { root } else { &place };
+    change::check_can_be_read(root, &records.place, to, &LogState::read(files, root)?)
+}
+
 /// Returns the storage of the log like [`open`], for a caller that has the data in `files` to itself and only reads. Nothing is
 /// written, apart from a lock file in a folder of this machine; the folder must exist.
 pub(crate) fn open_to_check(

@@ -157,8 +157,13 @@ impl Root {
         }
     }
 
-    /// Opens the root and checks its layout; an empty root gets the current layout.
-    pub(crate) fn open(&self, conf: &Conf) -> Result<OpenRoot, Failure> {
+    /// Opens the root and checks its layout; an empty root gets the current layout. In HDFS this process becomes the owner if
+    /// `check` permits it.
+    pub(crate) fn open(
+        &self,
+        conf: &Conf,
+        check: impl FnOnce(&dyn Files) -> Result<(), Failure>,
+    ) -> Result<OpenRoot, Failure> {
         match self {
             Root::Folder(folder) => {
                 return Ok(OpenRoot { files: Arc::new(data_dir::open(folder)?), meter: None, probe: None });
@@ -167,6 +172,7 @@ impl Root {
                 let files = self.hdfs(conf, url, folder)?;
                 // The version is checked before the folder is taken, because taking it ends the server that owns it.
                 data_dir::check_before_taking(&files, self)?;
+                check(&files)?;
                 files.base().take().map_err(|error| self.not_served(&error))?;
                 data_dir::check_layout(&files, self)?;
                 return Ok(OpenRoot { files: Arc::new(files), meter: None, probe: None });

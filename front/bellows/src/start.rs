@@ -23,7 +23,7 @@ use crate::foreign::ForeignStores;
 use crate::greeting::Greeting;
 use crate::log_place;
 use crate::replica::ReadReplica;
-use crate::root::{self, OpenRoot};
+use crate::root::{self, OpenRoot, Root};
 use crate::settings::Settings;
 use crate::spans::SpanExporter;
 use crate::znodes::Znodes;
@@ -131,9 +131,11 @@ fn serve(
             )
         }
         None => {
-            let OpenRoot { files, meter, probe } = root.open(&settings.conf)?;
-            keep_reserve(&*files);
             let place = root.to_string();
+            let OpenRoot { files, meter, probe } = root.open(&settings.conf, |files| {
+                log_place::check_before_taking(&settings.conf, files, &place, wal_dir)
+            })?;
+            keep_reserve(&*files);
             let (log, opened) =
                 log_place::open(&world, &settings.conf, &files, &place, wal_dir, meter.as_ref())?;
             keep_reserve(&*log.files);
@@ -363,7 +365,9 @@ fn serve(
         ready_after_ms: world.moment().since(began).as_millis(),
     });
     let zookeeper_address = registry.address();
-    let replaced = opened_log.as_ref().filter(|_| checks_root);
+    // A start that ended after it had taken a root in HDFS has not reached a log elsewhere.
+    let watches_root = checks_root || (matches!(root, Root::Hdfs { .. }) && wal_dir.is_some());
+    let replaced = opened_log.as_ref().filter(|_| watches_root);
     let replaced = replaced.map(|opened| (root.to_string(), opened.replaced(options.wake_period)));
     wait_for_the_end(&runtime, &server, &master, &log, &log_root, replaced, told_to_stop)?;
 

@@ -7,6 +7,7 @@
 //! On a disk and in HDFS a file of the log is one file. In an object store it is a folder of parts. Neither can be read in
 //! the other, so a log that was copied from one to the other is refused.
 
+use std::fmt;
 use std::sync::Arc;
 
 use conf::Conf;
@@ -45,6 +46,13 @@ impl Change<'_> {
             return Ok(true);
         }
         self.check_previous(to)?;
+        if has_log && let Some(file) = unfinished(&*in_place)? {
+            return Err(Failure::new(format!(
+                "{to} has an older log of {}, and {file} in it was not finished, so HDFS does not show what it has: name another place, \
+                 or delete {to}/{LOG_FOLDER} if you are certain that it is not needed",
+                self.root
+            )));
+        }
         if has_log {
             door::check_log_is_flushed(self.files, &in_place, self.world).map_err(|why| {
                 Failure::new(format!(
@@ -60,46 +68,68 @@ impl Change<'_> {
     /// Fails if the log in the place where the data directory records it may be needed. `to` is the new place.
     fn check_previous(&self, to: &str) -> Result<(), Failure> {
         let (root, from) = (self.root, &self.records.place[..]);
+        check_can_be_read(root, from, to, self.state)?;
+        let moved = |why: &dyn fmt::Display| moved(root, from, to, why);
         let files = match from {
             "" => Arc::clone(self.files),
             from => Root::parse(NOTE, from)
                 .and_then(|place| place.open_log_to_check(self.conf))
-                .map_err(|why| self.moved(to, &why))?,
+                .map_err(|why| moved(&why))?,
         };
         let log = growing_log(self.world, self.conf, &files)?;
         match has_log(&*log, if from.is_empty() { root } else { from })? {
-            true => {
-                door::check_log_is_flushed(self.files, &log, self.world).map_err(|why| self.moved(to, &why))
-            }
+            true => door::check_log_is_flushed(self.files, &log, self.world).map_err(|why| moved(&why)),
             false if from.is_empty() => self.state.check(root, root, false),
-            false => Err(self.moved(to, &"it is not there any more")),
+            false => Err(moved(&"it is not there any more")),
         }
     }
+}
 
-    /// Returns the refusal of a start with the log in `to`. `why` says why the log in its previous place may be needed.
-    fn moved(&self, to: &str, why: &dyn std::fmt::Display) -> Failure {
-        let (root, before) = (self.root, &self.records.place[..]);
-        let (from, start) = match before {
-            "" => (root, "without hbase.wal.dir".to_owned()),
-            place => (place, format!("with -D hbase.wal.dir={place}")),
-        };
-        // Only a log that is not in the data directory has its record beside it.
-        let is_same_kind = |from: &str| {
-            let kinds = [from, to].map(|place| Root::parse(NOTE, place).map(|place| place.is_bucket()));
-            matches!(kinds, [Ok(from), Ok(to)] if from == to)
-        };
-        let or_move = match before {
-            "" => String::new(),
-            from if is_same_kind(from) => {
-                format!(". If {from} cannot be used any more, move {PARTS} from it to {to}")
-            }
-            _ => String::new(),
-        };
-        Failure::new(format!(
-            "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and may be needed ({why}): start {start}; to have the log in \
-             {to}, stop that server in order (SIGTERM, status 0), and start again{or_move}"
-        ))
+/// Returns a file of a log in HDFS that is empty as far as can be seen. An orderly stop finishes each file, with an end record.
+fn unfinished(log: &dyn Files) -> Result<Option<FileName>, Failure> {
+    let can = log.capabilities();
+    if can.has(Capability::OneProcess) || !can.has(Capability::SyncPrefix) {
+        return Ok(None);
     }
+    let folder = FileName::new(LOG_FOLDER);
+    let listed = log.list(&folder).map_err(|error| Failure::of_storage(LOG_FOLDER, &error))?;
+    Ok(listed.into_iter().find(|entry| entry.size == 0).map(|entry| entry.name))
+}
+
+/// Fails if the log of the data directory `root` may be needed, and is in HDFS. HDFS does not show what the last server wrote to
+/// the file that it had open, so such a log would look as if nothing were in it. `from` is the recorded place of the log.
+pub(super) fn check_can_be_read(root: &str, from: &str, to: &str, state: &LogState) -> Result<(), Failure> {
+    let is_in_hdfs = Root::parse(NOTE, if from.is_empty() { root } else { from })
+        .is_ok_and(|place| matches!(place, Root::Hdfs { .. }));
+    if state.is_open && is_in_hdfs {
+        return Err(moved(root, from, to, &"its server was not stopped in order, or still runs"));
+    }
+    Ok(())
+}
+
+/// Returns the refusal of a start with the log in `to`. `why` says why the log in its previous place, which is `before` or the
+/// data directory `root`, may be needed.
+fn moved(root: &str, before: &str, to: &str, why: &dyn fmt::Display) -> Failure {
+    let (from, start) = match before {
+        "" => (root, "without hbase.wal.dir".to_owned()),
+        place => (place, format!("with -D hbase.wal.dir={place}")),
+    };
+    // Only a log that is not in the data directory has its record beside it.
+    let is_same_kind = |from: &str| {
+        let kinds = [from, to].map(|place| Root::parse(NOTE, place).map(|place| place.is_bucket()));
+        matches!(kinds, [Ok(from), Ok(to)] if from == to)
+    };
+    let or_move = match before {
+        "" => String::new(),
+        from if is_same_kind(from) => {
+            format!(". If {from} cannot be used any more, move {PARTS} from it to {to}")
+        }
+        _ => String::new(),
+    };
+    Failure::new(format!(
+        "the write-ahead log of {root} is in {from}/{LOG_FOLDER}, and may be needed ({why}): start {start}; to have the log in \
+         {to}, stop that server in order (SIGTERM, status 0), and start again{or_move}"
+    ))
 }
 
 /// Fails if the place `name` without a record may have something that is not of the data directory `root`.

@@ -100,9 +100,13 @@ impl OpenedLog {
         self.state.set(&self.world, &*self.files, &self.root, true)
     }
 
-    /// Whether another server has opened a log of this data directory since. Takes one request. If the record cannot be read,
-    /// or an operator has deleted it, returns `false`.
+    /// Whether another server has opened a log of this data directory since, or has taken the data directory over and ended
+    /// before that. Takes one request, or two in HDFS. If the record cannot be read, or an operator has deleted it, returns
+    /// `false`.
     fn is_replaced(&self) -> bool {
+        if self.files.is_taken_over().unwrap_or(false) {
+            return true;
+        }
         let found = self.files.load(&FileName::new(STATE), NOTE_MAX);
         found.is_ok_and(|found| Some(found.version) != self.state.version)
     }
@@ -117,7 +121,7 @@ impl OpenedLog {
                 let looked = opened.clone();
                 if env::blocking(move || looked.is_replaced()).await {
                     return format!(
-                        "another server has taken over {}, with its log in another place",
+                        "another server has taken over {}, and its log is in another place, or it has ended before it had one",
                         opened.root
                     );
                 }
