@@ -149,7 +149,9 @@ fn expect_all_counted(counted: [u64; 5], seen: [u64; 5]) -> Outcome {
     if counted == seen {
         return Ok(());
     }
-    Err(format!("the server counted {counted:?} PUT, GET, LIST, DELETE and multipart requests, the proxy {seen:?}"))
+    Err(format!(
+        "the server counted {counted:?} PUT, GET, LIST, DELETE and multipart requests, the proxy {seen:?}"
+    ))
 }
 
 /// Creates the table if necessary, and inserts rows that are not flushed. The first call also flushes some rows.

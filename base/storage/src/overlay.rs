@@ -91,6 +91,10 @@ pub trait Overlay: Send + Sync + 'static {
     fn bytes_free(&self) -> Result<u64> {
         self.below().bytes_free()
     }
+
+    fn is_taken_over(&self) -> Result<bool> {
+        self.below().is_taken_over()
+    }
 }
 
 impl<T: Overlay> Files for T {
@@ -164,7 +168,7 @@ impl<T: Overlay> Files for T {
     }
 
     fn is_taken_over(&self) -> Result<bool> {
-        self.below().is_taken_over()
+        Overlay::is_taken_over(self)
     }
 
     fn place(&self) -> String {

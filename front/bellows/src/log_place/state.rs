@@ -121,7 +121,7 @@ impl OpenedLog {
                 let looked = opened.clone();
                 if env::blocking(move || looked.is_replaced()).await {
                     return format!(
-                        "another server has taken over {}, and its log is in another place, or it has ended before it had one",
+                        "another server has taken over {}, which the log of this one does not show",
                         opened.root
                     );
                 }

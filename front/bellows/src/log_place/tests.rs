@@ -287,6 +287,31 @@ fn a_damaged_record_of_the_logs_state_is_refused() {
     assert!(refused.contains("bellows.wal.state is damaged"), "{refused}");
 }
 
+/// HDFS whose folder another process has taken.
+struct Taken(Memory);
+
+impl storage::Overlay for Taken {
+    fn below(&self) -> &dyn Files {
+        &self.0
+    }
+
+    fn is_taken_over(&self) -> storage::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// A start takes a root in HDFS, and may end before it records anything.
+#[test]
+fn a_server_whose_root_was_taken_notices_it() {
+    let files: Arc<dyn Files> = Arc::new(Taken(Memory::new()));
+    let state = LogState::read(&*files, "data").expect("readable");
+    let opened = OpenedLog::new(&World::real(), &files, "data", state);
+    let runtime = env::Runtime::start("test", 1).expect("a thread");
+    let replaced = opened.replaced(Duration::from_millis(10));
+    let said = runtime.handle().block_on(async { env::timeout(Duration::from_secs(20), replaced).await });
+    assert!(said.expect("noticed").starts_with("another server has taken over data"));
+}
+
 /// A server that lost its log to another one, and only notices when it stops, leaves the other one's record.
 #[test]
 fn the_record_of_a_later_server_stays() {
@@ -305,7 +330,7 @@ fn the_record_of_a_later_server_stays() {
         runtime.handle().block_on(async { env::timeout(Duration::from_millis(limit), replaced).await })
     };
     let said = replaced(&first, 20_000).expect("noticed");
-    assert_eq!(said, "another server has taken over data, with its log in another place");
+    assert_eq!(said, "another server has taken over data, which the log of this one does not show");
     first.end();
     assert!(LogState::read(&*files, "data").expect("readable").is_open);
     assert_eq!(replaced(&second, 200), None, "its own record");
