@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use conf::{Conf, keys};
 use env::sync::Mutex;
+use objectstore::Meter;
 use regionserver::{ForeignFile, ForeignStorage, SourcePlace};
 use storage::{FileName, Files};
 
@@ -24,6 +25,8 @@ pub(crate) struct ForeignStores {
     /// The place of the root; `None` for a folder of this machine.
     root: Option<Place>,
     allowed: Allowed,
+    /// Counts the requests to buckets, if the root or the log is in one.
+    meter: Option<Arc<Meter>>,
     /// The clients of the stores that were used last, the newest at the end.
     kept: Mutex<Vec<(Root, Arc<dyn Files>)>>,
 }
@@ -109,7 +112,13 @@ impl ForeignStores {
             true => Allowed::Everything,
             false => Allowed::Below(urls.iter().map(place).collect::<Result<_, _>>()?),
         };
-        Ok(ForeignStores { conf: conf.clone(), root: Place::of_root(root), allowed, kept: Mutex::default() })
+        let root = Place::of_root(root);
+        Ok(ForeignStores { conf: conf.clone(), root, allowed, meter: None, kept: Mutex::default() })
+    }
+
+    /// Lets `meter` count the requests to buckets.
+    pub(crate) fn counted_by(self, meter: Option<Arc<Meter>>) -> ForeignStores {
+        ForeignStores { meter, ..self }
     }
 
     /// Whether clients may load the file.
@@ -128,7 +137,7 @@ impl ForeignStores {
         let known = kept.iter().position(|(known, _)| known == store).map(|at| kept.remove(at));
         let entry = match known {
             Some(entry) => entry,
-            None => (store.clone(), store.open_for_single_files(&self.conf)?),
+            None => (store.clone(), store.open_for_single_files(&self.conf, self.meter.as_ref())?),
         };
         let files = Arc::clone(&entry.1);
         kept.push(entry);

@@ -83,7 +83,7 @@ pub(crate) fn check_before_taking(
         None => None,
         Some(Root::Folder(folder)) if !folder.is_dir() => Some(Arc::new(Memory::new())),
         Some(folder @ Root::Folder(_)) => Some(folder.open_log_to_check(conf)?),
-        Some(elsewhere) => Some(elsewhere.open_for_single_files(conf)?),
+        Some(elsewhere) => Some(elsewhere.open_for_single_files(conf, None)?),
     };
     let named = log.as_ref().map(|log| (&place[..], &**log));
     let records = Records::read(files, root, named)?;

@@ -232,11 +232,15 @@ impl Root {
     }
 
     /// Opens a bucket, or a folder of HDFS, of which single files are read. Nothing is checked or written; the first read
-    /// connects to the store.
-    pub(crate) fn open_for_single_files(&self, conf: &Conf) -> Result<Arc<dyn Files>, Failure> {
+    /// connects to the store. `meter` counts the requests to a bucket.
+    pub(crate) fn open_for_single_files(
+        &self,
+        conf: &Conf,
+        meter: Option<&Arc<Meter>>,
+    ) -> Result<Arc<dyn Files>, Failure> {
         match self {
             Root::Folder(folder) => Err(Failure::new(format!("{} is no URL of a store", folder.display()))),
-            Root::Bucket { .. } => Ok(self.bucket(conf, None)?),
+            Root::Bucket { .. } => Ok(self.bucket(conf, meter)?),
             Root::Hdfs { url, folder } => {
                 let opened = Hdfs::open(hdfs_options(conf, url, folder)?);
                 Ok(Arc::new(opened.map_err(|error| self.not_served(&error))?))

@@ -208,7 +208,7 @@ fn serve(
     options.memstore_bytes_max = settings.memstore_bytes;
     options.info_port = Some(web_address.port());
     let server = RegionServer::new(server_name.clone(), foundation, options.clone());
-    server.set_foreign_storage(Arc::new(foreign));
+    server.set_foreign_storage(Arc::new(foreign.counted_by(meter.clone())));
     let again = start.clone();
     server.on_update_configuration(move || {
         Settings::gather(&again).map(|settings| settings.conf).map_err(|failure| failure.to_string())
