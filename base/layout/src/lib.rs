@@ -24,8 +24,9 @@ use storage::{FileName, Files, Kind, swap_confirmed};
 
 pub use region_content::RegionContent;
 pub use snapshots::{
-    SnapshotObjects, TOMBSTONE_BYTES, deleted_snapshot, is_of_old_snapshot, is_tombstone, running_snapshot,
-    running_snapshots, snapshot, snapshot_info, snapshot_manifest, snapshot_objects, snapshots, tombstones,
+    SnapshotObjects, TOMBSTONE_BYTES, deleted_snapshot, is_of_old_snapshot, is_of_taken_snapshot,
+    is_tombstone, running_snapshot, running_snapshots, snapshot, snapshot_info, snapshot_manifest,
+    snapshot_objects, snapshots, taken_snapshot, tombstones,
 };
 
 /// The name of the file in a region's folder that says which region it is.

@@ -61,6 +61,24 @@ pub fn running_snapshot(name: &str) -> FileName {
     running().join(name).join(".snapshotinfo")
 }
 
+/// Number of digits after the name of a snapshot that a master takes.
+const MAKING_DIGITS: usize = 16;
+
+/// Returns the object that says that a master takes the snapshot `name`. No other snapshot has the same `making`.
+pub fn taken_snapshot(name: &str, making: u64) -> FileName {
+    running_snapshot(&format!("{name}.{making:0MAKING_DIGITS$x}"))
+}
+
+/// Whether `object` is one of [`taken_snapshot`]. ExportSnapshot has a folder beside those, named as the snapshot.
+pub fn is_of_taken_snapshot(object: &FileName) -> bool {
+    let folder = object.parent().filter(|_| object.last() == ".snapshotinfo");
+    folder.is_some_and(|folder| {
+        folder.last().rsplit_once('.').is_some_and(|(_, making)| {
+            making.len() == MAKING_DIGITS && making.bytes().all(|digit| digit.is_ascii_hexdigit())
+        })
+    })
+}
+
 /// Size in bytes of a tombstone. Its bytes are random, so no two tombstones are the same version of an object.
 pub const TOMBSTONE_BYTES: usize = 8;
 

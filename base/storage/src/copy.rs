@@ -10,7 +10,7 @@ use crate::{Capability, EarlyRead, Error, FileName, FileReader, Files, Kind, Out
 const PART_BYTES: usize = 1 << 20;
 
 /// Number of parts that are requested before they are needed, where [`FileReader::read_early`] gains anything.
-const PARTS_AHEAD: usize = 8;
+const PARTS_AHEAD: usize = 4;
 
 /// Number of attempts before a copy fails.
 const ATTEMPTS: usize = 3;

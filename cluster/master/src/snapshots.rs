@@ -240,17 +240,23 @@ impl Master {
             tracing::info!(snapshot = name, "what was left of an incomplete snapshot is deleted");
             self.remove_snapshot(&name)?;
         }
-        self.discard_running_snapshots()
+        self.discard_running(|_| true)
     }
 
-    /// Deletes each object that says that a snapshot is being taken, unless this process takes it. Such an object is left by
-    /// a crash, or stored late by a master that was replaced, and no file of its table is deleted while it exists.
+    /// Deletes each object that says that a master takes a snapshot, unless this process takes it. Such an object is left by
+    /// a crash, or stored late by a master that was replaced, and no file of its table is deleted while it exists. Keeps what
+    /// HBase's ExportSnapshot has in the same folder while it copies files.
     pub(crate) fn discard_running_snapshots(&self) -> storage::Result<()> {
+        self.discard_running(layout::is_of_taken_snapshot)
+    }
+
+    /// Deletes the objects in the folder of running snapshots that `is_discarded` chooses and this process has not stored.
+    fn discard_running(&self, is_discarded: impl Fn(&FileName) -> bool) -> storage::Result<()> {
         let found = self.files.list(&layout::running_snapshots())?;
         // An object of this process is noted before it is stored, so the list has none that is not noted.
         let own = self.running_snapshots.lock().clone();
-        let left: Vec<_> =
-            found.into_iter().map(|entry| entry.name).filter(|name| !own.contains(name)).collect();
+        let names = found.into_iter().map(|entry| entry.name);
+        let left: Vec<_> = names.filter(|name| is_discarded(name) && !own.contains(name)).collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -394,8 +400,7 @@ impl Master {
             return Err(already_stored(&snapshot.name));
         }
         let places = self.clear_places(&snapshot.name).map_err(of_storage)?;
-        let running = format!("{}.{:016x}", snapshot.name, self.world.random());
-        let running = layout::running_snapshot(&running);
+        let running = layout::taken_snapshot(&snapshot.name, self.world.random());
         self.running_snapshots.lock().insert(running.clone());
         let marked =
             swap_confirmed(&*self.files, &running, None, &snapshot.encode_to_vec()).map_err(of_storage);

@@ -49,8 +49,8 @@ use crate::{BulkLoadRefusal, Busy, Error, FlushReason, Result};
 pub(crate) use intent::roll_forward;
 
 /// Number of sequence ids that are left to the writes during a load, at least, and for each 64 bytes of its files one more.
-/// Copying at 10 MB/s leaves 160,000 a second.
-const SEQUENCES_AHEAD: u64 = 1 << 16;
+/// Copying at 10 MB/s leaves 160,000 a second; the flush after it leaves any number that a region can write.
+const SEQUENCES_AHEAD: u64 = 1 << 24;
 const BYTES_OF_SEQUENCE: u64 = 64;
 
 /// Size in bytes of a separate cache for the blocks of files that are being checked.
@@ -291,19 +291,19 @@ impl Region {
         given: SequenceId,
         sequence: SequenceId,
     ) -> Result<Arrived<'a>> {
+        // A region that closes during the copies may be opened elsewhere, or its table be dropped.
+        self.check_serving()?;
         let store = staged.store;
         let name = StoreFileName::loaded(&staged.digest, given);
         let place = store.folder.join(&name);
         let pin = self.pin_new(&place)?;
         let linked = match self.files.link(&staged.place, &place) {
             Err(error) if error.kind() == Kind::Exists => {
-                let has = |capability| self.files.capabilities().has(capability);
                 let source = self.files.open(&staged.place)?;
                 let may_be_listed = store.tracker.lock().is_in_doubt();
-                let is_kept = may_be_listed || !has(Capability::OneProcess);
-                if is_kept && storage::is_copy(&*source, &*self.files, &place)? {
-                    // Another server may have taken the region over, loaded the same file, and listed it. Or an earlier
-                    // attempt may have listed it.
+                if storage::is_copy(&*source, &*self.files, &place)? {
+                    // The region may have been opened again, here or by another server, and have loaded and listed the same
+                    // file. Or an earlier attempt may have listed it.
                     Ok(())
                 } else if may_be_listed {
                     Err(error.because(format!(
@@ -311,7 +311,7 @@ impl Region {
                          after a write, which ends the doubt, and load the file again",
                         store.folder
                     )))
-                } else if has(Capability::SyncPrefix) {
+                } else if self.files.capabilities().has(Capability::SyncPrefix) {
                     // A crash during an earlier attempt may have left an incomplete file with this name. No list of
                     // this region names it, so it is replaced.
                     self.files.delete(&place)?;

@@ -95,7 +95,10 @@ pub(crate) fn check_before_taking(
         return Ok(());
     }
     let to = if place.is_empty() { root } else { &place };
-    change::check_can_be_read(root, &records.place, to, &LogState::read(files, root)?)
+    match LogState::read(files, root)?.is_open {
+        true => Err(change::not_stopped(root, &records.place, to)),
+        false => Ok(()),
+    }
 }
 
 /// Returns the storage of the log like [`open`], for a caller that has the data in `files` to itself and only reads. Nothing is

@@ -24,7 +24,8 @@ keys! {
     /// Time to live of a snapshot that is taken without one, in seconds. 0: the snapshot stays until a client deletes
     /// it.
     SNAPSHOT_TTL: Number = "hbase.master.snapshot.ttl", "0";
-    /// How often the master deletes snapshots whose time to live is over, the first time after one period. 0: never.
+    /// How often the master deletes snapshots whose time to live is over, and what is left of taking snapshots, the first time
+    /// after one period. 0: never.
     SNAPSHOT_CLEANER_INTERVAL: Millis = "hbase.master.cleaner.snapshot.interval", "1800000";
     /// Whether the master takes a snapshot of a table before it deletes or truncates the table, truncates a region of it or
     /// deletes a family. The snapshot is named `auto_TABLE_TIME`. If it cannot be taken, the change is refused.

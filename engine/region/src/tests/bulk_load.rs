@@ -718,7 +718,7 @@ fn writes_are_acknowledged_while_the_files_of_a_load_are_copied() {
 
 #[test]
 fn a_load_that_writes_overtake_is_refused_and_may_be_repeated() {
-    let (outcome, region, files) = load_beside(|region| region.write.lock().last_sequence.0 += 1 << 20);
+    let (outcome, region, files) = load_beside(|region| region.write.lock().last_sequence.0 += 1 << 30);
     let refused = outcome.expect_err("its sequence id was taken");
     assert!(refused.to_string().ends_with("load again"), "{refused}");
     assert_eq!(counts(&region), [0, 0]);

@@ -26,7 +26,7 @@ pub struct LogPosition {
 type DurableSource = Arc<dyn Fn() -> LogPosition + Send + Sync>;
 
 /// Number of calls in a row that find nothing new in a growing file before the owner is read. At two requests a call this
-/// adds 2.5 % to the cost of following an idle log. A replica with the default poll makes such a call once a second.
+/// adds 2.5 % to the cost of following an idle log. A replica with the default poll makes such a call each 1.25 s.
 const IDLE_CALLS_MAX: u32 = 20;
 
 /// Follows a log, regardless of its owner, up to what is durable.

@@ -98,13 +98,18 @@ fn unfinished(log: &dyn Files) -> Result<Option<FileName>, Failure> {
 
 /// Fails if the log of the data directory `root` may be needed, and is in HDFS. HDFS does not show what the last server wrote to
 /// the file that it had open, so such a log would look as if nothing were in it. `from` is the recorded place of the log.
-pub(super) fn check_can_be_read(root: &str, from: &str, to: &str, state: &LogState) -> Result<(), Failure> {
+fn check_can_be_read(root: &str, from: &str, to: &str, state: &LogState) -> Result<(), Failure> {
     let is_in_hdfs = Root::parse(NOTE, if from.is_empty() { root } else { from })
         .is_ok_and(|place| matches!(place, Root::Hdfs { .. }));
     if state.is_open && is_in_hdfs {
-        return Err(moved(root, from, to, &"its server was not stopped in order, or still runs"));
+        return Err(not_stopped(root, from, to));
     }
     Ok(())
+}
+
+/// Returns the refusal of a start with the log in `to`, because the server with the log in `from` may run.
+pub(super) fn not_stopped(root: &str, from: &str, to: &str) -> Failure {
+    moved(root, from, to, &"its server was not stopped in order, or still runs")
 }
 
 /// Returns the refusal of a start with the log in `to`. `why` says why the log in its previous place, which is `before` or the
