@@ -57,6 +57,11 @@ impl Upload {
         of_store(error, Outcome::MayHaveHappened, &self.name, act)
     }
 
+    /// Returns the number of bytes above which a part is sent. Before the first part the file may still be one PUT.
+    fn rest_max(&self) -> usize {
+        if self.multipart.is_some() { PART_BYTES } else { PUT_MAX }
+    }
+
     fn note_tail(&mut self, bytes: &[u8]) {
         let limit = TAIL_BYTES as usize;
         let bytes = &bytes[bytes.len().saturating_sub(limit)..];
@@ -150,8 +155,7 @@ impl FileWriter for Upload {
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.size += bytes.len() as u64;
         self.note_tail(bytes);
-        // Before the first part it is not known whether the file is more than one PUT.
-        while self.rest.len() + bytes.len() > if self.multipart.is_some() { PART_BYTES } else { PUT_MAX } {
+        while self.rest.len() + bytes.len() > self.rest_max() {
             let missing = PART_BYTES.saturating_sub(self.rest.len()).min(bytes.len());
             let (front, back) = bytes.split_at(missing);
             self.rest.extend_from_slice(front);
